@@ -1,0 +1,1 @@
+"""The study engine: named questions, answered by cells, with computed verdicts."""
