@@ -39,3 +39,9 @@ class Record:
     source: str = ""
     environment: str = ""
     finished_at: str = ""
+
+    def finished_equal(self, other: Record) -> bool | None:
+        """Whether two finished records agree; `None` where one of them is not finished."""
+        if not (self.outcome.finished and other.outcome.finished):
+            return None
+        return (self.outcome, dict(self.metrics)) == (other.outcome, dict(other.metrics))

@@ -242,6 +242,7 @@ class Study:
         arms: Sequence[str] | None = None,
         retry: bool = False,
         fresh: bool = False,
+        minutes: float | None = None,
         progress: Progress | None = None,
     ) -> Results:
         """Run every cell that the store lacks and return the results.
@@ -260,8 +261,16 @@ class Study:
             Run failed, timed-out and killed cells again.
         fresh
             Forget what the store holds of these cells.
+        minutes
+            Stop handing out cells in time to end by then; without it, run all of them.
         progress
-            Where to show progress; by default a bar where stderr is a terminal or a notebook.
+            Where to show progress; by default a bar on a terminal and plain lines elsewhere.
+
+        Raises
+        ------
+        StudyError
+            If another driver holds the store, the file is not a store, the disk is full, or a
+            fresh process could not import the study.
         """
         from fallline.study.driver import execute
 
@@ -274,6 +283,7 @@ class Study:
             arms=arms,
             retry=retry,
             fresh=fresh,
+            minutes=minutes,
             progress=progress,
         )
 

@@ -1,0 +1,239 @@
+"""Run cells on this machine, each in a fresh process that a thread supervises."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import multiprocessing as mp
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import psutil
+
+from fallline.study.record import Outcome, Record
+from fallline.study.spec import Cell, Study
+from fallline.study.store import Curve
+from fallline.study.worker import THREAD_VARIABLES, work
+
+POLL_SECONDS = 0.05
+GRACE_SECONDS = 5.0
+OUTPUT_BYTES = 16_384
+
+
+@dataclass
+class Finished:
+    """A record with the curve, the artifacts and the native libraries of its process."""
+
+    record: Record
+    curve: Curve = field(default_factory=list)
+    artifacts: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    native: list[str] = field(default_factory=list)
+
+
+class Stopped(Exception):
+    """The driver is going down; this cell has no outcome."""
+
+
+class LocalExecutor:
+    """Cells as fresh processes of one process server (forkserver; spawn where there is none)."""
+
+    def __init__(self, study: Study, jobs: int, logs: Path) -> None:
+        self.study = study
+        self.logs = logs
+        self._stop = threading.Event()
+        self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="fallline-cell")
+        method = "forkserver" if "forkserver" in mp.get_all_start_methods() else "spawn"
+        self._context = mp.get_context(method)
+        if method == "forkserver":
+            preload = ["fallline.study.follow", "fallline.study.worker", *study.preload]
+            if study.origin.module:
+                preload.append(study.origin.module)
+            self._context.set_forkserver_preload(preload)
+            with _thread_variables(study.limits.threads), _hidden_main():
+                # Here, and not by the first cell: the server ends with the thread that starts it.
+                mp.forkserver.ensure_running()  # type: ignore[attr-defined]
+
+    def submit(self, cell: Cell) -> Future[Finished]:
+        """Start the cell as soon as a place is free."""
+        return self._pool.submit(self._supervise, cell)
+
+    def close(self) -> None:
+        """End what is running and wait until it is gone."""
+        self._stop.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _supervise(self, cell: Cell) -> Finished:
+        if self._stop.is_set():
+            raise Stopped
+        limits, log = self.study.limits, self.logs / f"{cell.key}.log"
+        reader, writer = self._context.Pipe(duplex=False)
+        arguments = (
+            writer, self.study.origin.to_dict(), self.study.name, cell.to_dict(), limits, str(log),
+        )  # fmt: skip
+        process = self._context.Process(target=work, args=arguments, name=f"cell-{cell.key[:8]}")
+        start = time.monotonic()
+        with _hidden_main():
+            process.start()
+        writer.close()
+        curve: Curve = []
+        try:
+            answer, verdict = self._listen(process, reader, curve, start + limits.seconds)
+        finally:
+            _end(process)
+            reader.close()
+        output = _tail(log)
+        seconds = time.monotonic() - start
+        finished_at = datetime.now(UTC).isoformat(timespec="seconds")
+        if answer is not None and "metrics" in answer:
+            diverged = any(value is None for value in answer["metrics"].values())
+            record = Record(
+                Outcome.DIVERGED if diverged else Outcome.DONE,
+                answer["metrics"],
+                output=output,
+                seconds=answer["seconds"],
+                peak_mib=answer["peak_mib"],
+                source=answer["source"],
+                finished_at=finished_at,
+            )
+            artifacts = {
+                name: (kind, base64.b64decode(data))
+                for name, (kind, data) in answer["artifacts"].items()
+            }
+            return Finished(record, curve, artifacts, answer["native"])
+        outcome, error = verdict or (Outcome.FAILED, "")
+        if answer is not None:
+            outcome, error = Outcome.FAILED, answer["error"]
+        elif not error:
+            outcome, error = _by_exit_code(process.exitcode)
+        record = Record(outcome, {}, error, output, seconds, finished_at=finished_at)
+        return Finished(record, curve)
+
+    def _listen(
+        self, process: BaseProcess, reader: Connection, curve: Curve, deadline: float
+    ) -> tuple[dict[str, Any] | None, tuple[Outcome, str] | None]:
+        """Take the cell's messages until it answers, breaks a limit or is gone."""
+        limits = self.study.limits
+        try:
+            seen = psutil.Process(process.pid)
+        except psutil.NoSuchProcess:
+            seen = None
+        while True:
+            ready = wait([reader, process.sentinel], POLL_SECONDS)
+            if reader in ready or (ready and reader.poll()):
+                try:
+                    message = json.loads(reader.recv_bytes())
+                except (EOFError, OSError):
+                    process.join(GRACE_SECONDS)
+                    return None, None
+                if "answer" in message:
+                    return message["answer"], None
+                curve.extend(message["points"])
+                continue
+            if ready:  # gone, and what it started may still hold the channel open
+                return None, None
+            if self._stop.is_set():
+                raise Stopped
+            if time.monotonic() > deadline:
+                return None, (
+                    Outcome.TIMEOUT,
+                    f"took longer than its limit of {limits.seconds:g} s (Limits.seconds)",
+                )
+            resident = _resident_gib(seen)
+            if resident > limits.gib:
+                return None, (
+                    Outcome.KILLED,
+                    f"used {resident:.2f} GiB of memory, over its limit of {limits.gib:g} GiB "
+                    "(Limits.gib)",
+                )
+
+
+def _resident_gib(process: psutil.Process | None) -> float:
+    if process is None:
+        return 0.0
+    total = 0
+    try:
+        for one in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += one.memory_info().rss
+    except psutil.NoSuchProcess:
+        pass
+    return total / 2**30
+
+
+def _end(process: BaseProcess) -> None:
+    """Kill the cell's group, with whatever it started, and collect its exit code."""
+    if process.pid is None:
+        return
+    # A cell that has closed its channel is leaving by itself, and its own exit code matters.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    if process.exitcode is None:
+        process.kill()
+    process.join(GRACE_SECONDS)
+
+
+def _by_exit_code(code: int | None) -> tuple[Outcome, str]:
+    if code is not None and code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return Outcome.KILLED, f"killed by {name}"
+    return Outcome.FAILED, f"exited with status {code} without an answer"
+
+
+def _tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - OUTPUT_BYTES))
+            text = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    log.unlink()
+    return text if size <= OUTPUT_BYTES else f"[{size - OUTPUT_BYTES} bytes before]\n{text}"
+
+
+_main_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def _hidden_main() -> Iterator[None]:
+    """Keep multiprocessing from importing the user's main script in every cell.
+
+    A cell imports the study's own file instead, so an unguarded script does not start itself.
+    """
+    with _main_lock:
+        real = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = real
+
+
+@contextlib.contextmanager
+def _thread_variables(threads: int) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
