@@ -1,0 +1,53 @@
+"""Training tasks: a model, its data and its score, for any optimizer.
+
+Names are loaded when they are first used, so that asking for the text's hash needs no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fallline.tasks.english import EnglishText, english_bytes, english_text
+    from fallline.tasks.gpt import GPT
+    from fallline.tasks.handwritten import digits
+    from fallline.tasks.markov import MarkovMixture, markov_mixture, sample_markov_mixture
+    from fallline.tasks.schedule import constant_then_linear
+    from fallline.tasks.training import TrainingTask
+
+_HOME = {
+    "EnglishText": "english",
+    "GPT": "gpt",
+    "MarkovMixture": "markov",
+    "TrainingTask": "training",
+    "constant_then_linear": "schedule",
+    "digits": "handwritten",
+    "english_bytes": "english",
+    "english_text": "english",
+    "markov_mixture": "markov",
+    "sample_markov_mixture": "markov",
+}
+
+__all__ = [
+    "GPT",
+    "EnglishText",
+    "MarkovMixture",
+    "TrainingTask",
+    "constant_then_linear",
+    "digits",
+    "english_bytes",
+    "english_text",
+    "markov_mixture",
+    "sample_markov_mixture",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
