@@ -18,6 +18,7 @@ def task(seed: int) -> TrainingTask:
     # All randomness hangs on the seed, so that every optimizer starts from the same weights and
     # sees the same batches: seeds are then paired, and their noise cancels in the comparison.
     torch.manual_seed(seed)
+    order = torch.Generator().manual_seed(seed)
 
     # The data and its split stay fixed. Here: 8 x 8 images of handwritten digits.
     images, labels = load_digits(return_X_y=True)
@@ -38,7 +39,7 @@ def task(seed: int) -> TrainingTask:
     # batch)` and `evaluate(model)` are functions of yours.
     return TrainingTask.from_torch(
         model,
-        DataLoader(train, batch_size=64, shuffle=True),
+        DataLoader(train, batch_size=64, shuffle=True, generator=order),
         nn.functional.cross_entropy,
         validation=DataLoader(validation, batch_size=450),
         steps=200,

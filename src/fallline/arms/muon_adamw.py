@@ -45,7 +45,7 @@ class MuonAdamW(Optimizer):
         self.param_groups = [group for half in self.halves for group in half.param_groups]
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Step both halves; `closure`, if given, is called once and its loss returned."""
         loss = None
         if closure is not None:

@@ -1,0 +1,138 @@
+"""The question of `muonmax-momo` on real English.
+
+A byte-level GPT on the language reference that ships with CPython. The arms are what a user
+would choose from today, AdamW and torch's Muon, and the family of arXiv:2510.09827.
+"""
+
+from __future__ import annotations
+
+import math
+
+from fallline.claims._pictures import (
+    loss_against_learning_rate,
+    rate_over_time,
+    seconds_per_step,
+    truncated_against_learning_rate,
+)
+from fallline.claims._training import train
+from fallline.study import Cell, Check, Estimate, Limits, Part, Results, Study, at_most
+from fallline.tasks import english_text
+
+ARMS = (
+    "adamw",
+    "torch-muon",
+    "muon-adam",
+    "scion",
+    "polargrad",
+    "muonmax",
+    "muon-adam-momo",
+    "muonmax-momo",
+)
+DEMO_ARMS = ("adamw", "torch-muon", "muon-adam", "muonmax-momo")
+LRS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+DEMO_LRS = (0.001, 0.003, 0.01, 0.03, 0.1)
+# The text changes with the version of Python, and so must the cells that were trained on it.
+TEXT = english_text().sha256
+
+
+def run(cell: Cell) -> dict[str, float]:
+    """Train on the text that the cell names."""
+    from fallline.tasks import english_bytes
+
+    if cell.config["text"] != TEXT:
+        raise ValueError(
+            f"this cell is about the text with sha256 {cell.config['text']}, but this Python "
+            f"carries {TEXT}; run every cell with one version of Python"
+        )
+    return train(english_bytes(cell.seed, steps=cell.config["steps"]), cell)
+
+
+def spread_of_muonmax_momo(r: Results) -> Check:
+    """MuonMax-Momo depends on the learning rate at most 0.4 times as much as MuonAdam."""
+    if len(r.seeds) < 3:
+        raise ValueError(f"the bar is about medians over at least 3 seeds, got {len(r.seeds)}")
+    spread = r.spread("val_loss", over="lr")
+    return at_most(spread["muonmax-momo"] / spread["muon-adam"], 0.4)
+
+
+def tuned_muonmax_momo_beats_adamw(r: Results) -> Estimate:
+    """With a tuned learning rate, MuonMax-Momo ends lower than AdamW."""
+    return r.tuned("val_loss", over="lr").paired("muonmax-momo", "adamw")
+
+
+def tuned_muonmax_momo_beats_torch_muon(r: Results) -> Estimate:
+    """With a tuned learning rate, MuonMax-Momo ends lower than torch's Muon with AdamW."""
+    return r.tuned("val_loss", over="lr").paired("muonmax-momo", "torch-muon")
+
+
+def tuned_muonmax_momo_beats_muonadam(r: Results) -> Estimate:
+    """With a tuned learning rate, MuonMax-Momo ends lower than MuonAdam."""
+    return r.tuned("val_loss", over="lr").paired("muonmax-momo", "muon-adam")
+
+
+def best_of_all(r: Results) -> str | None:
+    """Name the lowest loss that any arm reaches."""
+    best = {arm: v for arm, v in r.best("val_loss", over="lr").items() if not math.isnan(v)}
+    if not best:
+        return None
+    arm = min(best, key=lambda name: best[name])
+    at = r.best_at("val_loss", over="lr")[arm]
+    return f"The lowest median loss of all is {best[arm]:.3f}, by {arm} at learning rate {at:g}."
+
+
+def spreads(r: Results) -> str:
+    """List how much each arm depends on the learning rate."""
+    spread = r.spread("val_loss", over="lr")
+    told = ", ".join(f"{arm} {spread[arm]:.2f}" for arm in sorted(spread, key=lambda a: spread[a]))
+    return f"Worst minus best median loss over the learning rates, least first: {told}."
+
+
+study = Study(
+    "muonmax-momo-text",
+    run=run,
+    question="Does MuonMax-Momo train well at any learning rate on real English?",
+    paper="arXiv:2510.09827",
+    metrics={"val_loss": "min", "truncated": "min", "seconds_per_step": "min"},
+    # Just above ln 256 = 5.545, the loss of guessing: a diverged run is worth less than no run,
+    # but not so much less that one alone could decide a spread.
+    diverged={"val_loss": 6.0},
+    scales={
+        "smoke": [
+            Part(
+                "learning rate",
+                ARMS,
+                seeds=1,
+                lr=[1e-2, 0.1],
+                fixed={"steps": 3, "text": TEXT},
+            )
+        ],
+        "demo": [
+            Part(
+                "learning rate",
+                DEMO_ARMS,
+                seeds=3,
+                lr=DEMO_LRS,
+                fixed={"steps": 150, "text": TEXT},
+            )
+        ],
+        "laptop": [
+            Part("learning rate", ARMS, seeds=3, lr=LRS, fixed={"steps": 800, "text": TEXT})
+        ],
+    },
+    bars=[spread_of_muonmax_momo],
+    open=[
+        tuned_muonmax_momo_beats_adamw,
+        tuned_muonmax_momo_beats_torch_muon,
+        tuned_muonmax_momo_beats_muonadam,
+    ],
+    notes=[best_of_all, spreads],
+    figures=[
+        loss_against_learning_rate,
+        truncated_against_learning_rate,
+        rate_over_time,
+        seconds_per_step,
+    ],
+    limits=Limits(seconds=300, gib=2, threads=1),
+    sources=["fallline.optim", "fallline.tasks", "fallline.arms", "fallline.claims._training"],
+    preload=["torch"],
+)
