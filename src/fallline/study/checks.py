@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fallline.study.estimates import Estimate
 
@@ -34,6 +35,21 @@ class Check:
     name: str = ""
     kind: Literal["bar", "open"] = "bar"
 
+    @property
+    def answer(self) -> str:
+        """The outcome in words: an open comparison is shown or not, and never fails."""
+        if self.kind == "bar":
+            return self.outcome.value
+        if self.outcome is Verdict.HOLDS:
+            return "shown at this scale"
+        contradicted = " (contradicted)" if self.outcome is Verdict.FAILS else ""
+        return f"not shown at this scale{contradicted}"
+
+    def __str__(self) -> str:
+        sign = {"<=": "≤", ">=": "≥"}[self.relation]
+        wanted = "" if math.isnan(self.limit) else f", wanted {sign} {self.limit:.4g}"
+        return f"{self.kind} {self.name}: {self.answer} ({self.figure}{wanted})"
+
 
 def at_most(figure: float | Estimate, limit: float, text: str = "") -> Check:
     """`figure <= limit`; an estimate's whole interval must lie there, NaN is inconclusive."""
@@ -48,7 +64,7 @@ def at_least(figure: float | Estimate, limit: float, text: str = "") -> Check:
 
 
 def _below(estimate: Estimate, limit: float) -> Verdict:
-    if math.isnan(estimate.low) or math.isnan(estimate.high):
+    if any(math.isnan(v) for v in (estimate.value, estimate.low, estimate.high, limit)):
         return Verdict.INCONCLUSIVE
     if estimate.high <= limit:
         return Verdict.HOLDS
@@ -66,14 +82,71 @@ def all_of(checks: Iterable[Check]) -> Verdict:
 
 
 def evaluate(results: Results) -> list[Check]:
-    """Compute every bar and open comparison of the study, in order."""
+    """Compute every bar and open comparison of the study, in order.
+
+    One that raises is inconclusive and says why: a mistake in a check must not cost the report.
+    """
+    kinds: tuple[tuple[Literal["bar", "open"], Any], ...] = (
+        ("bar", results.study.bars),
+        ("open", results.study.open),
+    )
     checks = []
-    for kind, functions in (("bar", results.study.bars), ("open", results.study.open)):
+    for kind, functions in kinds:
         for function in functions:
-            check = function(results)
-            if isinstance(check, Estimate):
-                check = at_least(check, 0.0)
-            name = function.__name__.replace("_", " ")
-            text = check.text or (function.__doc__ or "").strip().split("\n")[0]
-            checks.append(replace(check, name=name, kind=kind, text=text))  # type: ignore[arg-type]
+            check = _computed(function, results)
+            text = check.text or summary_of(function)
+            checks.append(replace(check, name=name_of(function), kind=kind, text=text))
     return checks
+
+
+def _computed(function: Callable[[Results], object], results: Results) -> Check:
+    try:
+        check = function(results)
+    except Exception as error:
+        return _unknown(f"could not be computed: {explain(error)}")
+    if isinstance(check, Estimate):
+        return at_least(check, 0.0)
+    if isinstance(check, Check):
+        return check
+    return _unknown(f"returned {check!r}, which is neither a Check nor an Estimate")
+
+
+def _unknown(text: str) -> Check:
+    return Check(Verdict.INCONCLUSIVE, Estimate.exact(math.nan), ">=", math.nan, text)
+
+
+def computed_notes(results: Results) -> list[str]:
+    """Compute the study's notes; one that has nothing to say returns None and is left out."""
+    notes = []
+    for function in results.study.notes:
+        try:
+            note = function(results)
+        except Exception as error:
+            note = f"{name_of(function)} could not be computed: {explain(error)}"
+        if note:
+            notes.append(str(note))
+    return notes
+
+
+def explain(error: Exception) -> str:
+    """One line for an error of the study's own code."""
+    # str(KeyError) is the repr of its argument: quotes around a sentence.
+    said = error.args[0] if isinstance(error, KeyError) and error.args else error
+    return f"{type(error).__name__}: {said}".strip().rstrip(":")
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return a function's name in words, that of the inner one where arguments were bound."""
+    name = getattr(_inner(function), "__name__", type(function).__name__)
+    return str(name).replace("_", " ").strip()
+
+
+def summary_of(function: Callable[..., Any]) -> str:
+    """First line of a function's docstring."""
+    return (_inner(function).__doc__ or "").strip().split("\n")[0]
+
+
+def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function

@@ -21,8 +21,21 @@ class Estimate:
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
-        """A plain figure: its interval is itself."""
+        """Return a plain figure, whose interval is itself."""
         return cls(float(value), float(value), float(value))
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is more to say than the value."""
+        return not math.isnan(self.low) and self.low < self.high
+
     def __neg__(self) -> Estimate:
-        return Estimate(-self.value, -self.high, -self.low, self.n, self.won)
+        won = 1 - self.won
+        return Estimate(-self.value, -self.high, -self.low, self.n, won)
+
+    def __str__(self) -> str:
+        if math.isnan(self.value):
+            return "unknown"
+        if self.has_interval:
+            return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"{self.value:.4g}"
