@@ -1,0 +1,32 @@
+"""Argument checks that name the argument, the value and the valid range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor
+
+
+def choice(name: str, value: object, valid: Iterable[object]) -> None:
+    options = tuple(valid)
+    if value not in options:
+        listed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{name} must be one of {listed}, got {value!r}")
+
+
+def positive_int(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def number(name: str, value: Any, *, valid: str, ok: bool) -> None:
+    if not ok:
+        raise ValueError(f"{name} must be in {valid}, got {value!r}")
+
+
+def scalar_tensor(name: str, value: Tensor) -> None:
+    if value.numel() != 1:
+        raise ValueError(f"{name} must hold one value, got shape {tuple(value.shape)}")

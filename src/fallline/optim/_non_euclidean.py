@@ -1,0 +1,383 @@
+"""Non-Euclidean gradient descent with product norms and Momo truncation (arXiv:2510.09827)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from fallline.optim._aggregation import Aggregation
+from fallline.optim._checks import choice, number, scalar_tensor
+from fallline.optim._finite import find_nonfinite
+from fallline.optim._layers import (
+    Layers,
+    collect_gradients,
+    layers_of,
+    named_parameters,
+    norm_of,
+    scalar,
+)
+from fallline.optim._loss import Closure, LossLike, checked_loss, mean_over_ranks, one_loss
+from fallline.optim._norms import NORMS, NormKey
+from fallline.optim._polar import PolarDtype, PolarMethod
+from fallline.optim._routing import ParamsLike, split_group, to_groups
+from fallline.optim._rule import (
+    LowerBound,
+    MomentumInit,
+    Nuclear,
+    OnNonfinite,
+    Rule,
+    ShapeScale,
+)
+from fallline.optim._steepest import Step, Truncation, steepest_step
+
+_GROUP_KEYS = ("params", "param_names", "kind", "norm", "lr_scale", "weight_decay", "lr")
+# One value each; `Optimizer.load_state_dict` would round them to the parameter's dtype.
+_SCALARS = ("grad_dot_w", "nuclear_norm", "loss_avg", "lower_bound")
+
+
+class NonEuclidean(Optimizer):
+    """Steepest descent of any layer norms, aggregation and kind of step, truncated or not.
+
+    Every layer ``l`` keeps the average ``m_l`` of its gradients and moves by
+
+    * ``-eta_t * a_l * lmo(m_l)`` if `constrained`,
+    * ``-eta_t * G * a_l * lmo(m_l)`` otherwise (regularised),
+
+    where ``lmo``, the global dual norm ``G`` and ``a_l`` follow from the norms and the
+    aggregation. ``eta_t`` is `lr`, or with `truncate` at most the step at which the average of
+    past linearisations of the loss meets its lower bound `f_star`. Weight decay is decoupled and
+    uses the untruncated rate: ``w <- (1 - lr * weight_decay) w``. No bias correction: averages
+    start at the first gradient.
+
+    The presets (`MuonMaxMomo`, `MuonAdam`, ...) name the useful combinations.
+
+    Parameters
+    ----------
+    params : module, iterable of named parameters, of parameters or of groups, or a pair
+        A module or ``named_parameters()`` is routed by `split_params`' rules, a pair is
+        ``(matrix_params, other_params)``, a group may say ``kind="matrix"`` or ``kind="other"``.
+        Groups differ in ``kind``, ``norm``, ``lr_scale`` (multiplies the scale ``s`` of its
+        norms; a regularised step grows with its square) and ``weight_decay``; all share one lr.
+    lr : float or Tensor, default 1e-3
+        Learning rate; under truncation the cap of the step size. A 0-dim tensor is allowed.
+    matrix_norm, other_norm : {"spectral", "linf", "adam_inf", "adam_2", "l2"}
+        Norm of matrix layers (default ``"spectral"``) and of all others (``"adam_2"``).
+    aggregation : {"linf", "l2", "hybrid"}, default "hybrid"
+        Product norm; ``"hybrid"`` takes the maximum over matrices and sums squares of the rest.
+    constrained : bool, default False
+        Normalised ("LMO") step instead of the regularised one.
+    truncate : bool, default True
+        Momo truncation; then every step needs the loss.
+    f_star : float, callable (step) -> float, or "auto", default 0.0
+        Lower bound of the loss. ``"auto"`` (experimental) estimates one, not below `lb0`; in our
+        measurements it hurts. Use 0 for losses that are not negative, or an honest estimate.
+    lb0 : float, default 0.0
+        First value and floor of the estimate of ``f_star="auto"``.
+    beta, beta2 : float in [0, 1), default 0.95
+        Averages of gradients and of their squares (Adam norms only).
+    eps : float, default 1e-8
+        Added to ``sqrt(v)`` in the Adam norms.
+    weight_decay : float, default 0.1
+        Decoupled weight decay; a group may have its own.
+    matrix_lr_ratio : float, default 10.0
+        Step of spectral layers over step of the others: ``s = ratio`` if constrained, else
+        ``s^2 = ratio``.
+    polar, polar_steps, polar_dtype
+        Method, iterations and dtype of `fallline.optim.polar`.
+    nuclear : {"cached", "stale", "frobenius"}, default "cached"
+        Nuclear norms from this step's polar factors (exact; one more buffer of matrix size during
+        the step), from the previous step's, or the Frobenius norm in their place (low by up to
+        ``sqrt(rank)``).
+    shape_scale : {None, "rms", "jordan", "match_rms_adamw"}, default None
+        Factor on ``s`` of a spectral layer of shape ``(d_out, d_in)``: 1, ``sqrt(d_out/d_in)``,
+        ``sqrt(max(1, d_out/d_in))``, ``0.2*sqrt(max(d_out, d_in))``.
+    nesterov : bool, default False
+        Look-ahead momentum for matrix layers; not with `truncate`.
+    momentum_init : {"first", "zeros"}, default "first"
+        What the averages start from.
+    on_nonfinite : {"raise", "skip"}, default "raise"
+        A non-finite gradient or loss raises before anything moves, or skips the step and counts
+        it in `skipped_steps`.
+    foreach : bool, default True
+        Treat the layers of a group together (fewer kernel launches) or one after another.
+    process_group : torch.distributed.ProcessGroup, optional
+        The loss is averaged over its ranks. Under DDP and FSDP every rank must use one loss.
+
+    Attributes
+    ----------
+    last : Step or None
+        ``eta, truncated, F, G, S, f_star, layer_duals`` of the last step, left on the device.
+    skipped_steps : int
+        Steps skipped by ``on_nonfinite="skip"``.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range, a group has an unknown key or its own lr, a parameter of
+        fewer than two dimensions is called a matrix, or `step` gets no loss but needs one.
+    TypeError
+        If a parameter or gradient is complex or sparse.
+    FloatingPointError
+        If a gradient or the loss is not finite; nothing has moved.
+
+    References
+    ----------
+    Crawshaw, Modi, Liu, Gower, "An Exploration of Non-Euclidean Gradient Descent: Muon and its
+    Many Variants", arXiv:2510.09827. Where a group's gradients come and go, see the page
+    "MuonMax-Momo" of the documentation for what differs from the paper.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from fallline.optim import NonEuclidean
+    >>> w = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+    >>> opt = NonEuclidean([{"params": [w], "kind": "other"}], lr=1.0, other_norm="l2",
+    ...                    aggregation="l2", weight_decay=0.0)
+    >>> loss = w.square().sum() / 2
+    >>> loss.backward()
+    >>> _ = opt.step(loss=loss)  # Polyak's step: (f - 0) / ||g||^2 = 12.5 / 25
+    >>> float(opt.last.eta), w.tolist()
+    (0.5, [1.5, 2.0])
+    """
+
+    last: Step | None
+    _PERSISTENT = ("_rule", "_process_group", "_pending_loss", "last")
+
+    def __init__(
+        self,
+        params: ParamsLike,
+        lr: float | Tensor = 1e-3,
+        *,
+        matrix_norm: NormKey = "spectral",
+        other_norm: NormKey = "adam_2",
+        aggregation: Aggregation = "hybrid",
+        constrained: bool = False,
+        truncate: bool = True,
+        f_star: LowerBound = 0.0,
+        lb0: float = 0.0,
+        beta: float = 0.95,
+        beta2: float = 0.95,
+        eps: float = 1e-8,
+        weight_decay: float = 0.1,
+        matrix_lr_ratio: float = 10.0,
+        polar: PolarMethod = "polar_express",
+        polar_steps: int = 5,
+        polar_dtype: PolarDtype = "auto",
+        nuclear: Nuclear = "cached",
+        shape_scale: ShapeScale = None,
+        nesterov: bool = False,
+        momentum_init: MomentumInit = "first",
+        on_nonfinite: OnNonfinite = "raise",
+        foreach: bool = True,
+        process_group: Any = None,
+    ) -> None:
+        self._rule = Rule(
+            matrix_norm=matrix_norm,
+            other_norm=other_norm,
+            aggregation=aggregation,
+            constrained=constrained,
+            truncate=truncate,
+            f_star=f_star,
+            lb0=lb0,
+            beta=beta,
+            beta2=beta2,
+            eps=eps,
+            matrix_lr_ratio=matrix_lr_ratio,
+            polar=polar,
+            polar_steps=polar_steps,
+            polar_dtype=polar_dtype,
+            nuclear=nuclear,
+            shape_scale=shape_scale,
+            nesterov=nesterov,
+            momentum_init=momentum_init,
+            on_nonfinite=on_nonfinite,
+            foreach=foreach,
+        )
+        self._process_group = process_group
+        self._pending_loss: LossLike | None = None
+        self.last = None
+        _check_lr(lr)
+        defaults = {"lr": lr, "weight_decay": weight_decay, "lr_scale": 1.0, "norm": None}
+        super().__init__(to_groups(params), defaults)
+
+    @property
+    def skipped_steps(self) -> int:
+        """Steps skipped because a gradient or the loss was not finite."""
+        return int(self._memory().get("skipped_steps", 0))
+
+    def set_loss(self, loss: LossLike) -> None:
+        """Give the loss of the next plain `step()`, for loops that call `step` themselves.
+
+        Parameters
+        ----------
+        loss : scalar Tensor or float
+            Mean loss of the batch; under gradient accumulation the mean over its micro-batches.
+            A later call before the step replaces it.
+        """
+        self._pending_loss = checked_loss(loss)
+
+    @torch.no_grad()
+    def step(  # type: ignore[override]
+        self, closure: Closure | None = None, *, loss: LossLike | None = None
+    ) -> LossLike | None:
+        """Update the parameters once.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Clears the gradients, computes the loss, calls ``backward`` and returns the loss.
+        loss : scalar Tensor or float, optional
+            The loss whose gradients are in place, unscaled.
+
+        Returns
+        -------
+        The loss as it was given, or None.
+        """
+        pending, self._pending_loss = self._pending_loss, None
+        given = one_loss(type(self).__name__, closure, loss, pending)
+        prepared = self._prepare(given)
+        if prepared is not None:
+            groups, lr, truncation = prepared
+            self.last = steepest_step(groups, self._rule, lr, truncation)
+        return given
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _prepare(
+        self, loss: LossLike | None
+    ) -> tuple[list[Layers], Tensor, Truncation | None] | None:
+        """Check everything before anything moves; None if there is nothing to do."""
+        rule = self._rule
+        if rule.truncate and loss is None:
+            raise ValueError(
+                f"{type(self).__name__} needs the loss: step(closure) or step(loss=...), "
+                "or set_loss(loss) before step()"
+            )
+        lr = self._common_lr()
+        parts = collect_gradients(self.param_groups, foreach=rule.foreach)
+        if not parts:
+            return None
+        double = any(p.dtype == torch.float64 for part in parts for p in part.params)
+        like = torch.empty(
+            (), dtype=torch.float64 if double else torch.float32, device=parts[0].params[0].device
+        )
+        value = None
+        if rule.truncate and loss is not None:
+            value = mean_over_ranks(scalar(checked_loss(loss), like), self._process_group)
+        trouble = find_nonfinite(parts, value)
+        if trouble and rule.on_nonfinite == "skip":
+            memory = self._memory()
+            memory["skipped_steps"] = self.skipped_steps + 1
+            return None
+        if trouble:
+            raise FloatingPointError(f"{trouble}; nothing was moved")
+        lr_like = scalar(lr, like)
+        groups = [layers_of(part, rule, self.state, lr, lr_like) for part in parts]
+        return groups, lr_like, None if value is None else self._truncation(value)
+
+    def _truncation(self, loss: Tensor) -> Truncation:
+        memory, f_star = self._memory(), self._rule.f_star
+        memory.setdefault("loss_avg", loss.clone())
+        done = memory.get("truncated_steps", 0)
+        memory["truncated_steps"] = done + 1
+        if f_star == "auto":
+            bound = memory.setdefault("lower_bound", torch.full_like(loss, self._rule.lb0))
+        else:
+            bound = scalar(f_star(done) if callable(f_star) else f_star, loss)
+        return Truncation(loss, memory["loss_avg"], bound, adapts=f_star == "auto")
+
+    def _memory(self) -> dict[str, Any]:
+        """State of the optimizer as a whole; kept with the first parameter, as in `LBFGS`."""
+        first = next(p for group in self.param_groups for p in group["params"])
+        memory: dict[str, Any] = self.state[first]
+        return memory
+
+    def _common_lr(self) -> float | Tensor:
+        rates: list[float | Tensor] = [group["lr"] for group in self.param_groups]
+        first, others = rates[0], rates[1:]
+        _check_lr(first)
+        for i, lr in enumerate(others, start=1):
+            # Tensors are not compared: that would wait for the device.
+            if not isinstance(lr, Tensor) and not isinstance(first, Tensor) and lr != first:
+                raise ValueError(
+                    f"all groups share one lr, got {first!r} in group 0 and {lr!r} in group {i}; "
+                    "use lr_scale to move a group faster or slower"
+                )
+        return first
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a parameter group; without a kind it is routed, and may become two groups.
+
+        Parameters
+        ----------
+        param_group : dict
+            ``params``, and any of ``kind``, ``norm``, ``lr_scale``, ``weight_decay``.
+        """
+        unknown = sorted(set(param_group) - set(_GROUP_KEYS))
+        if unknown:
+            raise ValueError(
+                f"unknown key {unknown[0]!r} in a parameter group; valid keys are "
+                f"{', '.join(_GROUP_KEYS)}"
+            )
+        if "kind" not in param_group:
+            owner = type(self).__name__
+            if self._rule.kinds_differ:
+                for part in split_group(param_group, owner):
+                    self.add_param_group(part)
+                return
+            param_group["kind"] = "other"
+        choice("kind", param_group["kind"], ("matrix", "other"))
+        if self.param_groups:
+            param_group.setdefault("lr", self.param_groups[0]["lr"])
+        super().add_param_group(param_group)
+        try:
+            self._check_group(self.param_groups[-1])
+        except (TypeError, ValueError):
+            del self.param_groups[-1]
+            raise
+
+    def _check_group(self, group: dict[str, Any]) -> None:
+        if group["norm"] is not None:
+            choice("norm", group["norm"], NORMS)
+        number(
+            "weight_decay",
+            group["weight_decay"],
+            valid="[0, inf)",
+            ok=0 <= group["weight_decay"] < math.inf,
+        )
+        number("lr_scale", group["lr_scale"], valid="(0, inf)", ok=0 < group["lr_scale"] < math.inf)
+        self._common_lr()
+        needs_matrix = group["kind"] == "matrix" or norm_of(group, self._rule) == "spectral"
+        for _, name, p in named_parameters([group]):
+            if not p.is_floating_point():
+                raise TypeError(f"{name} must be a real floating-point tensor, got {p.dtype}")
+            if needs_matrix and p.ndim < 2:
+                raise ValueError(
+                    f"{name} of shape {tuple(p.shape)} cannot have kind='matrix' or a spectral "
+                    "norm: that takes at least 2 dimensions"
+                )
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what `state_dict` returned; the next step is the one the saved run would take."""
+        super().load_state_dict(state_dict)
+        saved, groups = state_dict["state"], state_dict["param_groups"]
+        keys = [key for group in groups for key in group["params"]]
+        params = [p for group in self.param_groups for p in group["params"]]
+        for key, p in zip(keys, params):
+            for name in _SCALARS:
+                if name in saved.get(key, ()):
+                    self.state[p][name] = saved[key][name].to(p.device, copy=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = {name: self.__dict__[name] for name in self._PERSISTENT}
+        return super().__getstate__() | own
+
+
+def _check_lr(lr: float | Tensor) -> None:
+    if isinstance(lr, Tensor):
+        scalar_tensor("lr", lr)
+    else:
+        number("lr", lr, valid="[0, inf)", ok=0 <= lr < math.inf)

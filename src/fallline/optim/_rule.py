@@ -1,0 +1,89 @@
+"""The settings that all parameters of one optimizer share, checked once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from fallline.optim._aggregation import Aggregation
+from fallline.optim._checks import choice, number, positive_int
+from fallline.optim._norms import NORMS, NormKey
+from fallline.optim._polar import PolarDtype, PolarMethod
+
+LowerBound = float | Callable[[int], float] | Literal["auto"]
+Nuclear = Literal["cached", "stale", "frobenius"]
+ShapeScale = Literal["rms", "jordan", "match_rms_adamw"] | None
+MomentumInit = Literal["first", "zeros"]
+OnNonfinite = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A method of the family; see `NonEuclidean` for the meaning of each setting."""
+
+    matrix_norm: NormKey
+    other_norm: NormKey
+    aggregation: Aggregation
+    constrained: bool
+    truncate: bool
+    f_star: LowerBound
+    lb0: float
+    beta: float
+    beta2: float
+    eps: float
+    matrix_lr_ratio: float
+    polar: PolarMethod
+    polar_steps: int
+    polar_dtype: PolarDtype
+    nuclear: Nuclear
+    shape_scale: ShapeScale
+    nesterov: bool
+    momentum_init: MomentumInit
+    on_nonfinite: OnNonfinite
+    foreach: bool
+
+    def __post_init__(self) -> None:
+        choice("matrix_norm", self.matrix_norm, NORMS)
+        choice("other_norm", self.other_norm, NORMS)
+        choice("aggregation", self.aggregation, get_args(Aggregation))
+        choice("polar", self.polar, get_args(PolarMethod))
+        choice("nuclear", self.nuclear, get_args(Nuclear))
+        choice("shape_scale", self.shape_scale, (None, "rms", "jordan", "match_rms_adamw"))
+        choice("momentum_init", self.momentum_init, get_args(MomentumInit))
+        choice("on_nonfinite", self.on_nonfinite, get_args(OnNonfinite))
+        positive_int("polar_steps", self.polar_steps)
+        number("beta", self.beta, valid="[0, 1)", ok=0 <= self.beta < 1)
+        number("beta2", self.beta2, valid="[0, 1)", ok=0 <= self.beta2 < 1)
+        number("eps", self.eps, valid="[0, inf)", ok=0 <= self.eps < math.inf)
+        number("lb0", self.lb0, valid="(-inf, inf)", ok=math.isfinite(self.lb0))
+        ratio = self.matrix_lr_ratio
+        number("matrix_lr_ratio", ratio, valid="(0, inf)", ok=0 < ratio < math.inf)
+        if self.polar_dtype != "auto" and not (
+            isinstance(self.polar_dtype, torch.dtype) and self.polar_dtype.is_floating_point
+        ):
+            raise ValueError(
+                f"polar_dtype must be 'auto' or a floating torch.dtype, got {self.polar_dtype!r}"
+            )
+        if isinstance(self.f_star, str):
+            choice("f_star", self.f_star, ("auto",))
+        elif not callable(self.f_star):
+            number("f_star", self.f_star, valid="(-inf, inf)", ok=math.isfinite(self.f_star))
+        if self.nesterov and self.truncate:
+            raise ValueError(
+                "nesterov=True cannot be combined with truncate=True: the truncated model is the "
+                "average of past linearisations, whose slope is the momentum itself"
+            )
+
+    @property
+    def matrix_scale(self) -> float:
+        """The scale ``s`` of the spectral norm at which matrices step `matrix_lr_ratio` times."""
+        return self.matrix_lr_ratio if self.constrained else math.sqrt(self.matrix_lr_ratio)
+
+    @property
+    def kinds_differ(self) -> bool:
+        """Whether it matters for the step if a parameter counts as matrix or as other."""
+        return self.matrix_norm != self.other_norm or self.aggregation == "hybrid"
