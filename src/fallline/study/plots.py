@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +50,11 @@ def style(salt: str = "fallline") -> Iterator[None]:
         "axes.spines.right": False,
         "axes.spines.top": False,
         "axes.titlelocation": "left",
-        "axes.titlesize": 11,
+        "axes.titlesize": 12,
         "figure.constrained_layout.use": True,
         "figure.figsize": (WIDTH, 3.6),
         "font.family": "sans-serif",
-        "font.size": 11,
+        "font.size": 12,
         "grid.alpha": 0.3,
         "grid.linewidth": 0.6,
         "legend.frameon": False,
@@ -63,9 +64,9 @@ def style(salt: str = "fallline") -> Iterator[None]:
         "svg.hashsalt": salt,
         "text.color": INK,
         "xtick.color": INK,
-        "xtick.labelsize": 10,
+        "xtick.labelsize": 11,
         "ytick.color": INK,
-        "ytick.labelsize": 10,
+        "ytick.labelsize": 11,
     }
     with matplotlib.rc_context(settings):
         yield
@@ -102,6 +103,7 @@ def sensitivity(
         axes.set_ylim(low, high)
         worse = high if sign > 0 else low
         ends = {}
+        crowd: Counter[float] = Counter()
         for i, (arm, at) in enumerate(seen.items()):
             colour, marker = _look(i)
             x = [place[value] for value in at]
@@ -114,16 +116,7 @@ def sensitivity(
             )
             axes.fill_between(x, lows, highs, color=colour, alpha=0.15, linewidth=0)
             lost_at = [place[value] for value, (_, lost) in at.items() if lost]
-            axes.plot(
-                lost_at,
-                [worse] * len(lost_at),
-                "x",
-                color=colour,
-                markersize=8,
-                markeredgewidth=2,
-                clip_on=False,
-                zorder=3,
-            )
+            _crosses(axes, lost_at, worse, colour, crowd, inward=-sign)
             if x:
                 ends[arm] = (x[-1], y[-1])
         axes.set_xlabel(over)
@@ -227,6 +220,25 @@ def _answers(
     return {x: found[x] for x in sorted(found, key=order.__getitem__) if found[x] != ([], 0)}
 
 
+def _crosses(
+    axes: Axes, at: Sequence[float], y: float, colour: str, crowd: Counter[float], inward: float
+) -> None:
+    """Mark divergences at the edge, side by side (inward) where several arms have one."""
+    for x in at:
+        axes.annotate(
+            "×",
+            (x, y),
+            xytext=(0, 10 * inward * crowd[x]),
+            textcoords="offset points",
+            color=colour,
+            fontsize=18,
+            ha="center",
+            va="center",
+            annotation_clip=False,
+        )
+        crowd[x] += 1
+
+
 def _median(values: Sequence[float]) -> float:
     ordered = sorted(values)
     low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
@@ -262,7 +274,7 @@ def _label_ends(axes: Axes, ends: Mapping[str, tuple[float, float]], arms: Seque
         return
     transform = axes.transData + axes.transAxes.inverted()
     heights = {arm: float(transform.transform(end)[1]) for arm, end in ends.items()}
-    heights = _apart(heights, gap=0.075)
+    heights = _apart(heights, gap=0.08)
     for arm, height in heights.items():
         colour, marker = _look(list(arms).index(arm))
         axes.annotate(
@@ -274,7 +286,7 @@ def _label_ends(axes: Axes, ends: Mapping[str, tuple[float, float]], arms: Seque
             annotation_clip=False,
         )
         axes.plot([1.05], [height], marker, color=colour, transform=axes.transAxes, clip_on=False)
-        axes.text(1.08, height, _short(arm), transform=axes.transAxes, va="center", fontsize=10)
+        axes.text(1.08, height, _short(arm), transform=axes.transAxes, va="center", fontsize=11)
 
 
 def _apart(heights: Mapping[str, float], gap: float) -> dict[str, float]:
@@ -285,4 +297,6 @@ def _apart(heights: Mapping[str, float], gap: float) -> dict[str, float]:
         lowest = placed[list(placed)[-1]] + gap if placed else -math.inf
         placed[arm] = max(heights[arm], lowest)
     shift = sum(placed[arm] - heights[arm] for arm in order) / len(order)
+    # Not below the axis, where its ticks are written.
+    shift = min(shift, placed[order[0]])
     return {arm: height - shift for arm, height in placed.items()}

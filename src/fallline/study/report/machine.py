@@ -121,7 +121,7 @@ def _check(check: Check) -> dict[str, Any]:
         "outcome": check.outcome.value,
         "answer": check.answer,
         "figure": figure.value,
-        "interval": [figure.low, figure.high] if figure.has_interval else None,
+        "interval": None if math.isnan(figure.low) else [figure.low, figure.high],
         "seeds": figure.n or None,
         "won": figure.won,
         "relation": check.relation,

@@ -105,6 +105,8 @@ def setting(value: Any) -> str:
     """Return a setting as one would type it."""
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(setting(one) for one in value)
     return "–" if value is None else str(value)
 
 
