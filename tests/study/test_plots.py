@@ -126,3 +126,13 @@ def test_no_global_figure_is_touched():
     assert (
         "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
     )
+
+
+def test_an_arm_keeps_its_colour_in_every_picture():
+    def colours(view: Results) -> dict[str, str]:
+        lines = plots.sensitivity(view, "loss", "lr").axes[0].lines
+        drawn = [line.get_color() for line in lines if len(line.get_xdata()) == 3]
+        return dict(zip(view.arms, drawn))
+
+    every, fewer = colours(results()), colours(results().where(arm=["b", "c"]))
+    assert fewer == {arm: every[arm] for arm in ("b", "c")}

@@ -210,7 +210,10 @@ def test_mixed_sources_and_environments_are_told():
     [
         (Origin(module="fallline.claims.muonmax"), "fallline run planted --scale laptop"),
         (Origin(path="/elsewhere/my study.py"), "fallline run &#39;my study.py&#39; --scale"),
-        (Origin(path="task.py", builder="x:y"), "fallline compare task.py"),
+        (
+            Origin(path="task.py", builder="x:y"),
+            "fallline compare task.py --arms a,b --lr 0.1,1.0,10.0 --seeds 3",
+        ),
         (Origin(), "study.execute(&#39;laptop&#39;)"),
     ],
 )
@@ -326,6 +329,11 @@ def test_a_long_table_is_cut_and_says_so():
     assert page.count('<th scope="row">') == 1000
 
 
-def test_a_study_without_bars_says_nothing():
+def test_a_study_without_bars_answers_with_its_first_note():
     results = planted.results(study(bars=[], open=[lambda r: at_least(1.0, 0.0)]))
-    assert "This study sets no bar." in html(results)
+    page = html(results)
+    assert page.count("b loses at every learning rate") == 1
+    assert page.index("b loses at") < page.index("Open comparisons")
+    assert "Inconclusive" not in page
+    assert "Inconclusive" not in fragment(results)
+    assert "planted (laptop): no bar is set" in repr(results)

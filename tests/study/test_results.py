@@ -206,7 +206,9 @@ def test_curves_carry_their_cell():
 
 def test_repr_says_the_answer():
     text = repr(grid())
-    assert text.startswith("planted (laptop): inconclusive\n  18 of 18 cells (16 done, 2 diverged)")
+    assert text.startswith(
+        "planted (laptop): no bar is set\n  18 of 18 cells (16 done, 2 diverged)"
+    )
 
 
 def test_importing_the_engine_loads_nothing_heavy():

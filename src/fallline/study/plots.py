@@ -104,8 +104,8 @@ def sensitivity(
         worse = high if sign > 0 else low
         ends = {}
         crowd: Counter[float] = Counter()
-        for i, (arm, at) in enumerate(seen.items()):
-            colour, marker = _look(i)
+        for arm, at in seen.items():
+            colour, marker = _look(view, arm)
             x = [place[value] for value in at]
             medians = [_median(ys + [sign * math.inf] * lost) for ys, lost in at.values()]
             y = [worse if math.isinf(median) else median for median in medians]
@@ -122,7 +122,7 @@ def sensitivity(
         axes.set_xlabel(over)
         axes.set_ylabel(metric)
         axes.set_title(title)
-        _label_ends(axes, ends, view.arms)
+        _label_ends(axes, ends, view)
     return figure
 
 
@@ -140,8 +140,8 @@ def curves(results: Results, value: str, *, part: str | None = None, title: str 
         figure = Figure()
         axes = figure.add_subplot()
         ends = {}
-        for i, arm in enumerate(view.arms):
-            colour, _ = _look(i)
+        for arm in view.arms:
+            colour, _ = _look(view, arm)
             by_step = frame[frame["arm"] == arm].groupby("step")[value]
             median, low, high = by_step.median().dropna(), by_step.min(), by_step.max()
             # More points than a screen has columns only make the file large.
@@ -154,7 +154,7 @@ def curves(results: Results, value: str, *, part: str | None = None, title: str 
         axes.set_xlabel("step")
         axes.set_ylabel(value)
         axes.set_title(title)
-        _label_ends(axes, ends, view.arms)
+        _label_ends(axes, ends, view)
     return figure
 
 
@@ -260,7 +260,8 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _look(i: int) -> tuple[str, str]:
+def _look(view: Results, arm: str) -> tuple[str, str]:
+    i = view.all_arms.index(arm)
     return COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
 
 
@@ -268,7 +269,7 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
 
 
-def _label_ends(axes: Axes, ends: Mapping[str, tuple[float, float]], arms: Sequence[str]) -> None:
+def _label_ends(axes: Axes, ends: Mapping[str, tuple[float, float]], view: Results) -> None:
     """Write each arm's name at the end of its line, moved apart where two would touch."""
     if not ends:
         return
@@ -276,7 +277,7 @@ def _label_ends(axes: Axes, ends: Mapping[str, tuple[float, float]], arms: Seque
     heights = {arm: float(transform.transform(end)[1]) for arm, end in ends.items()}
     heights = _apart(heights, gap=0.08)
     for arm, height in heights.items():
-        colour, marker = _look(list(arms).index(arm))
+        colour, marker = _look(view, arm)
         axes.annotate(
             "",
             ends[arm],

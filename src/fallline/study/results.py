@@ -78,6 +78,13 @@ class Results:
         return list(dict.fromkeys(row.arm for row in self.rows))
 
     @property
+    def all_arms(self) -> list[str]:
+        """Every arm of the study at this scale: an arm's colour follows its place here."""
+        parts = self.study.scales.get(self.scale, ())
+        declared = [arm.name for part in parts for arm in part.arms]
+        return list(dict.fromkeys([*declared, *self._root.arms]))
+
+    @property
     def parts(self) -> list[str]:
         """Names of the parts, in the study's order."""
         return list(dict.fromkeys(row.part for row in self.rows))
@@ -330,8 +337,9 @@ class Results:
     def __repr__(self) -> str:
         done = sum(row.record is not None for row in self.rows)
         outcomes = ", ".join(f"{n} {outcome}" for outcome, n in self.outcomes.items())
+        answer = str(self.verdict) if self.study.bars else "no bar is set"
         lines = [
-            f"{self.study.name} ({self.scale}): {self.verdict}",
+            f"{self.study.name} ({self.scale}): {answer}",
             f"  {done} of {len(self.rows)} cells ({outcomes or 'none'})",
             *(f"  {check}" for check in self.checks),
             *(f"  note: {note}" for note in self.notes),

@@ -63,6 +63,12 @@ def command(results: Results) -> str:
     study, origin = results.study, results.study.origin
     options = _selection(results)
     if origin.builder:
+        rates = ",".join(str(rate) for rate in results.axes.get("lr", ()))
+        options = [
+            f"--arms {shlex.quote(','.join(results.arms))}",
+            *([f"--lr {rates}"] if rates else []),
+            f"--seeds {len(results.seeds)}",
+        ]
         return " ".join(["fallline compare", shlex.quote(_near(origin.path)), *options])
     scale = f"--scale {shlex.quote(results.scale)}"
     if origin.path:
