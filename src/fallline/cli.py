@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,35 +53,23 @@ def main() -> None:
 
 def run_command(arguments: list[str], *, debug: bool = False) -> int:
     """Run the command with these arguments and return its exit code."""
-    from fallline.study.origin import StudyError
-
     try:
         return app(args=arguments, prog_name="fallline", standalone_mode=False) or HOLDS
-    except typer.Abort:
-        return _complain("aborted")
-    except StudyError as error:
-        text = str(error)
-    except (ValueError, TypeError, OSError, ImportError, SyntaxError) as error:
-        text = f"{type(error).__name__}: {error}" if not str(error) else _one_line(error)
     except Exception as error:
-        # typer's usage errors, whichever click they come from
-        if not hasattr(error, "format_message"):
-            raise
-        text = error.format_message()
-    if debug:
-        traceback.print_exc()
-    return _complain(text)
+        if debug:
+            traceback.print_exc()
+        print(f"fallline: {_one_line(error)}", file=sys.stderr)
+        return USAGE
 
 
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}: {error.msg}"
-    return " ".join(str(error).split())
+def _one_line(error: Exception) -> str:
+    from fallline.study.origin import StudyError
 
-
-def _complain(text: str) -> int:
-    print(f"fallline: {text}", file=sys.stderr)
-    return USAGE
+    if hasattr(error, "format_message"):  # typer's usage errors, whichever click they come from
+        return str(error.format_message())
+    text = " ".join(str(error).split())
+    told = isinstance(error, (StudyError, ValueError, TypeError, ImportError))
+    return text if told and text else f"{type(error).__name__}: {text} (--debug shows where)"
 
 
 def _version(wanted: bool) -> None:
@@ -113,11 +102,9 @@ def list_(
     if what not in ("all", "methods", "studies"):
         raise ValueError(f"list: {what!r} is neither 'methods' nor 'studies'")
     if what in ("all", "methods"):
-        from fallline.catalog import methods
-
-        _table("method", "what it is", rows=list(methods()))
+        _table("folder", "name", "what it is", rows=list(_methods()))
     if what in ("all", "studies"):
-        rows = [(name, claims.summary(name), claims.published(name)) for name in claims.names()]
+        rows = [(name, claims.load(name).question, _published(name)) for name in claims.names()]
         _table("study", "question", "published verdict", rows=rows)
 
 
@@ -157,7 +144,9 @@ def run(
 def compare(
     task: Annotated[Path, typer.Argument(metavar="TASK.py", help="A file with `task(seed)`.")],
     arms: Annotated[str | None, typer.Option(help="Optimizers, a,b,c.")] = None,
-    lr: Annotated[str, typer.Option(help="Learning rates, LOW:HIGH:COUNT or a,b,c.")] = "1e-4:1e-1:7",
+    lr: Annotated[
+        str, typer.Option(help="Learning rates, LOW:HIGH:COUNT or a,b,c.")
+    ] = "1e-4:1e-1:7",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
     minutes: Annotated[float | None, typer.Option(help="Stop handing out cells in time.")] = None,
     jobs: Jobs = 1,
@@ -170,7 +159,7 @@ def compare(
 
     Example: fallline compare examples/digits_task.py --arms adamw,muonmax-momo --seeds 3
     """
-    from fallline import compare as comparison
+    from fallline import comparison
     from fallline.study import driver
 
     study = comparison.study_for(
@@ -214,7 +203,6 @@ def report(
     """
     from fallline.study import driver
     from fallline.study import report as reports
-    from fallline.study.provenance import git_state
 
     found, scale = _stored_study(study, scale, store)
     results = driver.load(found, scale, store)
@@ -230,8 +218,7 @@ def report(
             write(results, path)
             written.append(path)
     if publish:
-        root = _checkout()
-        written += reports.publish(results, root, git_state(root))
+        written += reports.publish(results, _checkout())
     for path in written:
         print(path)
     if show:
@@ -264,14 +251,14 @@ def status(
     found = _study(study)
     with Store.read(store or driver.default_store(found.name)) as opened:
         records = opened.records(found.name)
-    rows = []
+    table = []
     for scale in found.scales:
         keys = {placed.cell.key for placed in driver.place(found, found.parts(scale))}
         here = [records[key] for key in keys if key in records]
         left = len(keys) - len(here)
         time = driver.estimate(left, [r.seconds for r in here]) if left else "finished"
-        rows.append((scale, f"{len(here)} of {len(keys)}", _outcomes(here), time))
-    _table("scale", "cells", "outcomes", "left, one at a time", rows=rows)
+        table.append((scale, f"{len(here)} of {len(keys)}", _outcomes(here), time))
+    _table("scale", "cells", "outcomes", "left, one at a time", rows=table)
     return HOLDS
 
 
@@ -312,10 +299,64 @@ def info(store: Annotated[Path, typer.Argument(help="The store.")]) -> int:
 @app.command()
 def doctor() -> int:
     """Show versions, devices, threads and which extras are installed."""
-    from fallline.doctor import findings
+    import torch
 
-    _table("what", "found", rows=list(findings()))
+    from fallline.study.provenance import environment
+    from fallline.study.spec import Limits
+
+    found = environment(Limits(), Path.cwd())
+    rows = [(name, str(found[name])) for name in ("python", "platform", "cpu", "cores")]
+    rows += list(found["packages"].items())
+    rows.append(("torch threads", str(torch.get_num_threads())))
+    devices = ["cpu", *(f"cuda:{i} {torch.cuda.get_device_name(i)}"
+                        for i in range(torch.cuda.device_count()))]  # fmt: skip
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    rows.append(("devices", ", ".join(devices)))
+    rows += [(f"extra {extra}", state) for extra, state in _extras()]
+    _table("what", "found", rows=rows)
     return HOLDS
+
+
+def _extras() -> Iterator[tuple[str, str]]:
+    """Yield each extra with what it lacks."""
+    from importlib.metadata import PackageNotFoundError, metadata, requires, version
+
+    from packaging.requirements import Requirement
+
+    needs = [Requirement(line) for line in requires("fallline") or ()]
+    for extra in metadata("fallline").get_all("Provides-Extra") or ():
+        missing = []
+        for need in needs:
+            if need.name == "fallline" or need.marker is None:
+                continue
+            if not need.marker.evaluate({"extra": extra}):
+                continue
+            try:
+                version(need.name)
+            except PackageNotFoundError:
+                missing.append(need.name)
+        hint = f"missing {', '.join(missing)}: pip install 'fallline[{extra}]'"
+        if extra != "all":
+            yield extra, hint if missing else "installed"
+
+
+def _methods() -> Iterator[tuple[str, str, str]]:
+    """Yield every public name of the method folders with its first line of documentation."""
+    import fallline
+
+    root = Path(fallline.__file__).parent
+    for folder in sorted(root.glob("*/__init__.py")):
+        name = folder.parent.name
+        if name in ("study", "tasks", "claims"):
+            continue
+        module = import_module(f"fallline.{name}")
+        for public in module.__all__:
+            try:
+                text = (getattr(module, public).__doc__ or "").strip().split("\n")[0]
+            except ModuleNotFoundError as error:
+                text = str(error)
+            yield name, public, text
 
 
 def _study(name: str) -> Study:
@@ -334,7 +375,7 @@ def _study(name: str) -> Study:
 
 def _stored_study(name: str | None, scale: str, store: Path | None) -> tuple[Study, str]:
     """Find the study of a report: by name, by file (a task's too), or the latest run."""
-    from fallline import claims, compare
+    from fallline import claims, comparison
     from fallline.study import driver
     from fallline.study.origin import load_file, studies_in
 
@@ -345,7 +386,7 @@ def _stored_study(name: str | None, scale: str, store: Path | None) -> tuple[Stu
             raise ValueError(f"no study of the catalog has a store in {driver.STORES}/; name one")
         name = latest[-1]
     if name.endswith(".py") and not studies_in(load_file(name)):
-        return compare.study_of_store(Path(name), store), "all"
+        return comparison.study_of_store(Path(name), store), "all"
     return _study(name), scale
 
 
@@ -381,7 +422,10 @@ def _estimate(study: Study, placed: Any, store: Path | None, jobs: int) -> int:
             records = opened.records(study.name)
     keys = {one.cell.key for one in placed}
     left = len(keys - records.keys())
-    seconds = [r.seconds for r in records.values()] or claims.published_seconds(study.name)
+    verdict = claims.published(study.name)
+    seconds = [r.seconds for r in records.values()]
+    if not seconds and verdict:
+        seconds = [verdict["seconds"]["median"]]
     print(f"{study.name}: {len(keys)} cells, {len(keys) - left} stored, {left} to run")
     print(f"time: {driver.estimate(left, seconds, jobs, study.limits.seconds)}")
     return HOLDS
@@ -391,6 +435,13 @@ def _split(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
+def _published(name: str) -> str:
+    from fallline import claims
+
+    verdict = claims.published(name)
+    return f"{verdict['verdict']} ({verdict['scale']})" if verdict else "not published"
+
+
 def _outcomes(records: Any) -> str:
     from collections import Counter
 
@@ -398,7 +449,7 @@ def _outcomes(records: Any) -> str:
     return ", ".join(f"{n} {outcome}" for outcome, n in counts.most_common()) or "none"
 
 
-def _table(*columns: str, rows: list[tuple[str, ...]]) -> None:
+def _table(*columns: str, rows: Sequence[tuple[str, ...]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

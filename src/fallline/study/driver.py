@@ -7,6 +7,7 @@ import queue
 import shutil
 import statistics
 import time
+import weakref
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -64,12 +65,7 @@ def execute(
     with locked(path), Store.write(path) as opened:
         run = Run(study, opened, jobs, deadline, progress or default_progress())
         run.go(place(study, parts), retry=retry, fresh=fresh)
-        while study.plan is not None:
-            results = load(study, scale, path, parts)
-            more = list(study.plan(results)) if results.complete else []
-            keys = {placed.cell.key for placed in results.placed}
-            if not any(placed.cell.key not in keys for placed in place(study, more)):
-                break
+        while more := planned_parts(load(study, scale, path, parts)):
             parts = [*parts, *more]
             run.go(place(study, parts), retry=False, fresh=False)
     return load(study, scale, path, parts)
@@ -80,7 +76,7 @@ def load(
 ) -> Results:
     """Return what the store holds of a scale, finished or not, and of its plan."""
     path = Path(store) if store is not None else default_store(study.name)
-    opened = Store.read(path)  # stays open as long as the results that read curves from it
+    opened = Store.read(path)
     records = opened.records(study.name)
     planned = parts is None
     parts = list(study.parts(scale) if parts is None else parts)
@@ -94,13 +90,21 @@ def load(
             artifacts=opened.artifacts,
             environments=opened.environments(),
         )
-        if not planned or study.plan is None or not results.complete:
-            return results
-        more = list(study.plan(results))
-        keys = {placed.cell.key for placed in results.placed}
-        if not any(placed.cell.key not in keys for placed in place(study, more)):
+        more = planned_parts(results) if planned else []
+        if not more:
+            weakref.finalize(results, opened.close)  # it reads curves as long as it lives
             return results
         parts = [*parts, *more]
+
+
+def planned_parts(results: Results) -> list[Part]:
+    """Return the parts that the study's plan adds to what is complete, if any cell is new."""
+    study = results.study
+    if study.plan is None or not results.complete:
+        return []
+    more = list(study.plan(results))
+    keys = {placed.cell.key for placed in results.placed}
+    return more if any(placed.cell.key not in keys for placed in place(study, more)) else []
 
 
 def place(study: Study, parts: Iterable[Part]) -> list[Placed]:

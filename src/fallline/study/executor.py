@@ -43,7 +43,7 @@ class Finished:
     native: list[str] = field(default_factory=list)
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The driver is going down; this cell has no outcome."""
 
 
@@ -56,11 +56,10 @@ class LocalExecutor:
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="fallline-cell")
         method = "forkserver" if "forkserver" in mp.get_all_start_methods() else "spawn"
-        self._context = mp.get_context(method)
+        self._context: Any = mp.get_context(method)  # its type lacks Process
         if method == "forkserver":
-            preload = ["fallline.study.follow", "fallline.study.worker", *study.preload]
-            if study.origin.module:
-                preload.append(study.origin.module)
+            preload = ["fallline.study.follow", "fallline.study.worker"]
+            preload += [*study.preload, *study.origin.imports()]
             self._context.set_forkserver_preload(preload)
             with _thread_variables(study.limits.threads), _hidden_main():
                 # Here, and not by the first cell: the server ends with the thread that starts it.
@@ -77,7 +76,7 @@ class LocalExecutor:
 
     def _supervise(self, cell: Cell) -> Finished:
         if self._stop.is_set():
-            raise Stopped
+            raise StoppedError
         limits, log = self.study.limits, self.logs / f"{cell.key}.log"
         reader, writer = self._context.Pipe(duplex=False)
         arguments = (
@@ -145,7 +144,7 @@ class LocalExecutor:
             if ready:  # gone, and what it started may still hold the channel open
                 return None, None
             if self._stop.is_set():
-                raise Stopped
+                raise StoppedError
             if time.monotonic() > deadline:
                 return None, (
                     Outcome.TIMEOUT,

@@ -26,7 +26,9 @@ def locked(store: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StudyError(f"{store} is in use by {_holder(path)}; wait for it, or stop it") from None
+            raise StudyError(
+                f"{store} is in use by {_holder(path)}; wait for it, or stop it"
+            ) from None
         file.truncate(0)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         json.dump({"pid": os.getpid(), "host": socket.gethostname(), "start": started}, file)

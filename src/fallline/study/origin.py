@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -49,6 +50,18 @@ class Origin:
             raise StudyError(f"{self.path or self.module} defines no study named {name!r}")
         return found[name]
 
+    def imports(self) -> list[str]:
+        """Return what a fresh process will import first: the module, or what the file uses."""
+        if self.module:
+            return [self.module]
+        loaded = sys.modules.get(_file_module(Path(self.path)))
+        used = [] if loaded is None else vars(loaded).values()
+        names = (
+            v.__name__ if isinstance(v, ModuleType) else getattr(v, "__module__", "") for v in used
+        )
+        known = {name for name in names if isinstance(name, str) and name in sys.modules}
+        return sorted(name for name in known if not name.startswith(("__main__", FILE_MODULE)))
+
     def source_hash(self, sources: Sequence[str]) -> str:
         """Sha256 over the study's own file and every file of the packages it names."""
         own = self.path or _file_of(self.module)
@@ -81,7 +94,7 @@ def load_file(path: str | Path) -> ModuleType:
     path = Path(path).resolve()
     if not path.is_file():
         raise StudyError(f"{path} is not a file")
-    name = FILE_MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    name = _file_module(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise StudyError(f"{path} is not a Python file")
@@ -91,10 +104,26 @@ def load_file(path: str | Path) -> ModuleType:
         sys.path.append(str(path.parent))  # a study may import its neighbours
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         sys.modules.pop(name, None)
-        raise
+        if isinstance(error, (StudyError, KeyboardInterrupt)):
+            raise
+        raise StudyError(blame(path, error)) from error
     return module
+
+
+def blame(path: Path, error: BaseException) -> str:
+    """Say in one line what went wrong, and on which line of the user's file."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    line = next((f.lineno for f in reversed(frames) if f.filename == str(path)), None)
+    at = f"{path}, line {line}" if line else str(path)
+    return f"{at}: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _file_module(path: Path) -> str:
+    return FILE_MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:16]
 
 
 def studies_in(module: ModuleType) -> dict[str, Study]:

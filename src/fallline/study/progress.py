@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 import time
 from collections import Counter
@@ -27,13 +26,13 @@ class Progress:
     """Silent; also the events that any display of a run receives."""
 
     def start(self, study: Study, total: int, reused: int, jobs: int) -> None:
-        """A run begins with `total` cells, of which the store has `reused`."""
+        """Begin a run of `total` cells, of which the store has `reused`."""
 
     def running(self, cell: Cell) -> None:
-        """A cell has been handed out."""
+        """Take note of a cell that was handed out."""
 
     def finished(self, cell: Cell, record: Record) -> None:
-        """A cell has been stored."""
+        """Take note of a cell that was stored."""
 
     def stop(self) -> None:
         """No more cells will come."""
@@ -45,16 +44,14 @@ class LineProgress(Progress):
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
         self.outcomes: Counter[str] = Counter()
-        self.seconds: list[float] = []
         self.in_flight = 0
         self.total = self.reused = 0
-        self.jobs = 1
-        self.last = 0.0
+        self.begun = self.last = 0.0
 
     def start(self, study: Study, total: int, reused: int, jobs: int) -> None:
         """Say what is about to run."""
-        self.total, self.reused, self.jobs = total, reused, jobs
-        self.last = time.monotonic()
+        self.total, self.reused = total, reused
+        self.begun = self.last = time.monotonic()
         reuse = f", {reused} reused from the store" if reused else ""
         self._say(f"{study.name}: {total} cells{reuse}, {total - reused} to run, {jobs} at a time")
 
@@ -66,7 +63,6 @@ class LineProgress(Progress):
         """Count a cell out, and say so when it failed or when a while has passed."""
         self.in_flight -= 1
         self.outcomes[record.outcome] += 1
-        self.seconds.append(record.seconds)
         if not record.outcome.finished:
             reason = record.error.strip().splitlines()[-1:] or [""]
             self._say(f"{record.outcome}: {cell.arm} {cell.config} seed {cell.seed}: {reason[0]}")
@@ -93,11 +89,11 @@ class LineProgress(Progress):
         return ", ".join(parts)
 
     def left(self) -> float | None:
-        """Return the seconds left, from the mean cell so far."""
-        if not self.seconds:
+        """Return the seconds left, from the pace so far."""
+        done = sum(self.outcomes.values())
+        if not done:
             return None
-        done = sum(self.outcomes.values()) + self.reused
-        return (self.total - done) * statistics.fmean(self.seconds) / self.jobs
+        return (self.total - self.reused - done) * (time.monotonic() - self.begun) / done
 
     def _say(self, text: str) -> None:
         print(text, file=self.stream, flush=True)

@@ -207,7 +207,7 @@ class Study:
     def __post_init__(self) -> None:
         if not self.name or not all(c.isalnum() or c in "-_." for c in self.name):
             raise ValueError(
-                f"study name {self.name!r}: use letters, digits, '-', '_' and '.', since it names files"
+                f"study name {self.name!r}: use letters, digits, '-', '_' and '.': it names files"
             )
         if not self.metrics:
             raise ValueError(f"study {self.name!r}: metrics is empty; name at least one metric")
@@ -295,12 +295,14 @@ def canonical(data: Any) -> str:
 
 def plain(value: Any, what: str) -> Any:
     """Return `value` as JSON data (tuples as lists, NumPy scalars as Python's) or say why not."""
-    if isinstance(value, (str, bool, type(None), int)):
+    if isinstance(value, (bool, type(None), int)):
         return value
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
             raise ValueError(f"{what}: {value!r} is not a finite number")
-        return value
+        return float(value)  # NumPy's float64 is a float with a repr of its own
     if isinstance(value, (list, tuple)):
         return [plain(v, what) for v in value]
     if isinstance(value, Mapping):

@@ -72,9 +72,11 @@ class Store:
         if not path.is_file():
             raise StudyError(f"there is no store at {path}; run the study first")
         with _readable_errors(path):
-            uri = f"{path.resolve().as_uri()}?mode=ro"
+            # Not mode=ro: such a reader leaves its WAL files behind, which it may not delete.
+            uri = f"{path.resolve().as_uri()}?mode=rw"
             connection = sqlite3.connect(uri, uri=True, timeout=10.0, check_same_thread=False)
             try:
+                connection.execute("PRAGMA query_only=ON")
                 _check(path, connection, empty_is_fine=False)
             except BaseException:
                 connection.close()
@@ -245,9 +247,7 @@ def merge(target: str | Path, sources: Iterable[str | Path]) -> tuple[int, int, 
                             continue
                     else:
                         added += 1
-                    into.put(
-                        cell, record, other.curve(cell.key), other.packed_artifacts(cell.key)
-                    )
+                    into.put(cell, record, other.curve(cell.key), other.packed_artifacts(cell.key))
     return added, both, differ
 
 

@@ -1,0 +1,209 @@
+"""The command: exit codes, one-line errors, tables, reports, and what it says of a dry run."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fallline import claims
+from fallline.cli import run_command
+
+STUDIES = Path(__file__).parent / "study" / "studies"
+QUICK = str(STUDIES / "quick.py")
+
+BARRED = """
+from fallline.study import *
+def run(cell):
+    return {{"y": 1.0 + cell.seed}}
+def small(r):
+    return at_most(r.median("y")["a"], {limit})
+study = Study("barred", run=run, metrics={{"y": "min"}}, bars=[small],
+    scales={{"laptop": [Part("p", ["a"], seeds=3)]}})
+"""
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def barred(tmp_path):
+    def write(limit):
+        path = tmp_path / "barred.py"
+        path.write_text(BARRED.format(limit=limit))
+        return str(path)
+
+    return write
+
+
+def complaint(capsys):
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+@pytest.mark.parametrize(("limit", "code"), [(2.0, 0), (1.9, 1), ("float('nan')", 2)])
+def test_exit_code_is_the_verdict(barred, limit, code, capsys):
+    if limit == "float('nan')":
+        path = Path(barred(2.0))
+        path.write_text(path.read_text().replace('r.median("y")["a"]', "float('nan')"))
+        assert run_command(["run", str(path)]) == code
+    else:
+        assert run_command(["run", barred(limit)]) == code
+    out = capsys.readouterr().out
+    assert {0: "holds", 1: "fails", 2: "inconclusive"}[code] in out
+    assert Path("fallline-results/barred.html").is_file()
+    assert str(Path("fallline-results/barred.html").resolve()) in out
+
+
+def test_a_second_run_says_what_it_reused(capsys):
+    run_command(["run", QUICK, "--scale", "smoke"])
+    capsys.readouterr()
+    assert run_command(["run", QUICK, "--scale", "smoke"]) == 0
+    assert "4 cells, 4 reused from the store, 0 to run" in capsys.readouterr().err
+
+
+def test_dry_run_counts_and_estimates_and_runs_nothing(capsys):
+    assert run_command(["run", QUICK, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "60 cells, 0 stored, 60 to run" in out
+    assert "unknown; at most" in out
+    assert not Path("fallline-results").exists()
+    run_command(["run", QUICK, "--scale", "smoke"])
+    capsys.readouterr()
+    run_command(["run", QUICK, "--dry-run", "--jobs", "2"])
+    out = capsys.readouterr().out
+    assert "60 cells, 4 stored, 56 to run" in out
+    assert "time: about" in out
+
+
+def test_report_writes_what_is_asked_for(capsys):
+    run_command(["run", QUICK, "--scale", "smoke"])
+    capsys.readouterr()
+    arguments = ["report", QUICK, "--scale", "smoke", "--out", "r.html", "--csv", "r.csv"]
+    assert run_command([*arguments, "--json", "r.json", "--png", "pictures"]) == 0
+    assert Path("r.html").read_text().startswith("<!")
+    assert len(Path("r.csv").read_text().splitlines()) == 5
+    assert json.loads(Path("r.json").read_text())["study"] == "quick"
+
+
+def test_report_of_an_unfinished_run(capsys):
+    run_command(["run", QUICK, "--arms", "a", "--seeds", "2"])
+    assert run_command(["report", QUICK]) == 0
+    assert "6 of 60" in Path("fallline-results/quick.html").read_text()
+
+
+def test_status_counts_by_outcome(capsys):
+    run_command(["run", QUICK, "--scale", "smoke"])
+    capsys.readouterr()
+    assert run_command(["status", QUICK]) == 0
+    out = capsys.readouterr().out
+    assert "4 of 4" in out
+    assert "4 of 60" in out
+    assert run_command(["status"]) == 0
+    assert "4 done" in capsys.readouterr().out
+
+
+def test_store_merge_and_info(capsys):
+    run_command(["run", QUICK, "--scale", "smoke", "--store", "a.db"])
+    run_command(["run", QUICK, "--arms", "bb", "--seeds", "1", "--store", "b.db"])
+    capsys.readouterr()
+    assert run_command(["store", "merge", "all.db", "a.db", "b.db"]) == 0
+    assert "6 cells added, 1 were there already, 0 of those differ" in capsys.readouterr().out
+    assert run_command(["store", "info", "all.db"]) == 0
+    assert "6 cells: 6 done" in capsys.readouterr().out
+
+
+def test_list_names_every_study_and_method(capsys):
+    assert run_command(["list"]) == 0
+    out = capsys.readouterr().out
+    for name in claims.names():
+        assert name in out
+    assert "MuonMaxMomo" in out
+
+
+def test_doctor(capsys):
+    assert run_command(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "torch" in out
+    assert "extra bayesopt" in out
+
+
+@pytest.mark.parametrize(
+    "command", ["list", "run", "compare", "report", "status", "store", "doctor"]
+)
+def test_help_of_every_command(command, capsys):
+    assert run_command([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Usage: fallline")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "Missing argument"),
+        (["run", "no-such-study"], "there is no study 'no-such-study'; choose one of"),
+        (["run", "nowhere.py"], "nowhere.py is not a file"),
+        (["run", QUICK, "--scale", "huge"], "has no scale 'huge'; it has smoke, laptop"),
+        (["run", QUICK, "--arms", "z"], "arms: z; this study has a, bb"),
+        (["run", QUICK, "--jobs", "0"], "Invalid value for '--jobs'"),
+        (["run", QUICK, "--seeds", "x"], "Invalid value for '--seeds'"),
+        (["fly"], "No such command 'fly'"),
+        (["list", "birds"], "'birds' is neither 'methods' nor 'studies'"),
+        (["report", "muonmax-momo"], "there is no store at"),
+        (["report"], "no study of the catalog has a store"),
+        (["status"], "there is no store"),
+        (["store", "info", "nowhere.db"], "there is no store at nowhere.db"),
+    ],
+)
+def test_every_mistake_is_one_line_and_code_three(arguments, message, capsys):
+    assert run_command(arguments) == 3
+    assert message in complaint(capsys)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def broken(:\n", "mine.py, line 1"),
+        ("x = 1\n", "must define one Study at its top level; it defines none"),
+        ("import a_module_nobody_has\n", "No module named 'a_module_nobody_has'"),
+        ("raise RuntimeError('no luck')\n", "no luck"),
+    ],
+)
+def test_a_broken_study_file_is_one_line(source, message, capsys):
+    Path("mine.py").write_text(source)
+    assert run_command(["run", "mine.py"]) == 3
+    assert message in complaint(capsys)
+
+
+def test_debug_shows_the_traceback(capsys):
+    done = subprocess.run(
+        [sys.executable, "-m", "fallline", "run", "no-such-study", "--debug"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3
+    assert "Traceback" in done.stderr
+
+
+def test_a_foreign_store_is_refused_and_survives(capsys):
+    connection = sqlite3.connect("theirs.db")
+    connection.execute("CREATE TABLE precious (x)")
+    connection.commit()
+    connection.close()
+    before = Path("theirs.db").read_bytes()
+    assert run_command(["run", QUICK, "--store", "theirs.db"]) == 3
+    assert "another program" in complaint(capsys)
+    assert Path("theirs.db").read_bytes() == before
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "fallline", "--version"], capture_output=True, text=True
+    )
+    assert done.stdout.startswith("fallline ")
