@@ -366,8 +366,9 @@ class HardInstance:
         Raises
         ------
         CertificateError
-            If the certified oracle cannot follow, for instance where eta alpha n_max / m exceeds
-            theta / 2 (n_max the largest multiplicity in Z).
+            If the certified oracle cannot follow. It can on the default constants and on those of
+            `for_gradient_descent` while eta alpha n_max / m <= theta / 2, with n_max the largest
+            multiplicity in Z.
         """
         from fallline.sco.descent import gd
 
