@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fallline.optim._norms import NORMS
+from fallline.optim._norms import NORMS, Tensors
 from fallline.optim._rule import Rule, ShapeScale
 from fallline.optim._sharding import is_sharded, local, sum_over_shards
 
@@ -69,6 +69,20 @@ def collect_gradients(groups: Sequence[ParamGroup], *, foreach: bool) -> list[Gr
     return list(parts.values())
 
 
+def gradients_dot_parameters(parts: Sequence[Gradients], like: Tensor) -> Tensor:
+    """``<g_l, w_l>`` of each layer, of its own part where it is sharded."""
+    return torch.cat(
+        [
+            inner(
+                [local(grad, p) for grad, p in zip(part.grads, part.params)],
+                [local(p) for p in part.params],
+                like,
+            )
+            for part in parts
+        ]
+    )
+
+
 def norm_of(group: ParamGroup, rule: Rule) -> str:
     """Return the norm key of a group: its own, or the one of its kind."""
     own: str | None = group["norm"]
@@ -125,10 +139,15 @@ def layers_of(
     )
 
 
+def inner(xs: Tensors, ys: Tensors, like: Tensor) -> Tensor:
+    """``<x, y>`` of each pair as one vector, with the dtype and on the device of `like`."""
+    return torch.stack([dot(x, y) for x, y in zip(xs, ys)]).to(like)
+
+
 def dot(x: Tensor, y: Tensor) -> Tensor:
     """``<x, y>`` in at least single precision."""
-    if x.dtype in (torch.float16, torch.bfloat16):
-        x, y = x.float(), y.float()
+    wide = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
+    x, y = x.to(wide), y.to(wide)
     if x.is_contiguous() and y.is_contiguous():
         return torch.dot(x.view(-1), y.view(-1))
     return (x * y).sum()

@@ -15,6 +15,7 @@ from fallline.optim._finite import find_nonfinite
 from fallline.optim._layers import (
     Layers,
     collect_gradients,
+    gradients_dot_parameters,
     layers_of,
     named_parameters,
     norm_of,
@@ -264,10 +265,11 @@ class NonEuclidean(Optimizer):
         like = torch.empty(
             (), dtype=torch.float64 if double else torch.float32, device=parts[0].params[0].device
         )
-        value = None
+        value, gw = None, None
         if rule.truncate and loss is not None:
             value = mean_over_ranks(scalar(checked_loss(loss), like), self._process_group)
-        trouble = find_nonfinite(parts, value)
+            gw = gradients_dot_parameters(parts, like)
+        trouble = find_nonfinite(parts, gw, value)
         if trouble and rule.on_nonfinite == "skip":
             memory = self._memory()
             memory["skipped_steps"] = self.skipped_steps + 1
@@ -276,9 +278,10 @@ class NonEuclidean(Optimizer):
             raise FloatingPointError(f"{trouble}; nothing was moved")
         lr_like = scalar(lr, like)
         groups = [layers_of(part, rule, self.state, lr, lr_like) for part in parts]
-        return groups, lr_like, None if value is None else self._truncation(value)
+        truncation = self._truncation(value, gw) if value is not None and gw is not None else None
+        return groups, lr_like, truncation
 
-    def _truncation(self, loss: Tensor) -> Truncation:
+    def _truncation(self, loss: Tensor, gw: Tensor) -> Truncation:
         memory, f_star = self._memory(), self._rule.f_star
         memory.setdefault("loss_avg", loss.clone())
         done = memory.get("truncated_steps", 0)
@@ -287,7 +290,7 @@ class NonEuclidean(Optimizer):
             bound = memory.setdefault("lower_bound", torch.full_like(loss, self._rule.lb0))
         else:
             bound = scalar(f_star(done) if callable(f_star) else f_star, loss)
-        return Truncation(loss, memory["loss_avg"], bound, adapts=f_star == "auto")
+        return Truncation(loss, gw, memory["loss_avg"], bound, adapts=f_star == "auto")
 
     def _memory(self) -> dict[str, Any]:
         """State of the optimizer as a whole; kept with the first parameter, as in `LBFGS`."""

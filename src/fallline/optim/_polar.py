@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -32,6 +33,9 @@ SAFETY = 1.01  # rounding must not push a singular value out of the basin of con
 
 # Measured with AMX: below this side the call overhead of a bfloat16 product exceeds its gain.
 _AMX_MIN_SIDE = 128
+# Measured: a bfloat16 batch and its products must share the second-level cache, and buffers above
+# a few MiB are returned to the system and paged in anew at every step.
+_CPU_BATCH_VALUES = 2**17
 # On the m x m Gram matrix a step costs 8 m^3 flops, on the m x n matrix 4 m^2 n + 2 m^3.
 _GRAM_MIN_ASPECT = 2
 
@@ -101,43 +105,47 @@ def polar(
         return torch.zeros_like(m)
     if method == "svd":
         return _exact(m)
-    rows, columns = m.shape[-2:]
-    X = _normalised(m, method, working_dtype(m, dtype))
-    if rows > columns:
-        X = X.mT
-    if X.ndim > 3:
-        X = X.flatten(0, -3)
-    X = _iterate(X, _coefficients(method, steps, safety))
-    if rows > columns:
-        X = X.mT
-    return X.to(m.dtype, memory_format=torch.contiguous_format).view(m.shape)
+    batch = m if m.ndim < 4 else m.flatten(0, -3)
+    X = _normalised(batch, method, working_dtype(m, dtype))
+    u = _factor(X, _coefficients(method, steps, safety))
+    return u.to(m.dtype).view(m.shape)
 
 
 def polar_each(
     matrices: Sequence[Tensor], *, method: PolarMethod, steps: int, dtype: PolarDtype
 ) -> list[Tensor]:
-    """`polar` of each 2-D matrix; equal shapes share one batched product where that is faster.
+    """`polar` of each 2-D matrix, left in the dtype of the iteration.
 
-    It is for bfloat16 matrix units (many small products leave them waiting), and it is not for
-    float32 on a CPU, where one product after another stays in cache.
+    In bfloat16 equal shapes share batched products: matrix units wait for single small ones. In
+    float32 on a CPU one matrix after another is faster, because it stays in cache.
     """
-    result: list[Tensor | None] = [None] * len(matrices)
+    if method == "svd":
+        return [_exact(m) if m.numel() else torch.zeros_like(m) for m in matrices]
+    rows = _coefficients(method, steps, "every_step")
+    factors: dict[int, Tensor] = {}
     alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     for i, m in enumerate(matrices):
-        alike[(m.shape, m.dtype, m.device)].append(i)
-    for indices in alike.values():
-        first = matrices[indices[0]]
-        batch = method != "svd" and working_dtype(first, dtype) == torch.bfloat16
-        if batch and len(indices) > 1:
-            stacked = torch.stack([matrices[i] for i in indices])
-            factors = polar(stacked, method=method, steps=steps, dtype=dtype).unbind()
+        if m.numel() == 0:
+            factors[i] = torch.zeros_like(m)
+        elif working_dtype(m, dtype) == torch.bfloat16:
+            alike[(m.shape, m.dtype, m.device)].append(i)
         else:
-            factors = tuple(
-                polar(matrices[i], method=method, steps=steps, dtype=dtype) for i in indices
-            )
-        for i, factor in zip(indices, factors):
-            result[i] = factor
-    return [factor for factor in result if factor is not None]
+            factors[i] = _factor(_normalised(m, method, working_dtype(m, dtype)), rows)
+    for indices in alike.values():
+        size = _batch_size(matrices[indices[0]])
+        for start in range(0, len(indices), size):
+            chunk = indices[start : start + size]
+            X = _normalised_batch([matrices[i] for i in chunk], method)
+            if len(chunk) == 1:  # as a batch of one, X @ X.mT would miss the fast kernel
+                factors[chunk[0]] = _factor(X[0], rows)
+            else:
+                factors.update(zip(chunk, _factor(X, rows).unbind()))
+    return [factors[i] for i in range(len(matrices))]
+
+
+def _batch_size(m: Tensor) -> int:
+    """How many matrices like `m` go through one product: on a CPU what its cache holds."""
+    return max(1, _CPU_BATCH_VALUES // m.numel()) if m.device.type == "cpu" else sys.maxsize
 
 
 def working_dtype(m: Tensor, dtype: PolarDtype) -> torch.dtype:
@@ -170,14 +178,34 @@ def _coefficients(method: PolarMethod, steps: int, safety: Safety) -> list[Row]:
     ]
 
 
+def _factor(X: Tensor, rows: list[Row]) -> Tensor:
+    """Iterate on the wide orientation of normalised matrices; contiguous in their own."""
+    tall = X.shape[-2] > X.shape[-1]
+    u = _iterate(X.mT if tall else X, rows)
+    return (u.mT if tall else u).contiguous()
+
+
 def _normalised(m: Tensor, method: PolarMethod, dtype: torch.dtype) -> Tensor:
     precise = torch.float64 if m.dtype == torch.float64 else torch.float32
     norm: Tensor = torch.linalg.vector_norm(m, dim=(-2, -1), keepdim=True, dtype=precise)
+    return (m / _divisor(norm, method)).to(dtype)
+
+
+def _normalised_batch(matrices: list[Tensor], method: PolarMethod) -> Tensor:
+    """`_normalised` into one bfloat16 batch, without a copy in the dtype of the matrices."""
+    X = matrices[0].new_empty((len(matrices), *matrices[0].shape), dtype=torch.bfloat16)
+    parts = list(X.unbind())
+    norms = torch._foreach_norm(matrices, 2, torch.float32)
+    torch._foreach_copy_(parts, matrices)
+    torch._foreach_div_(parts, [_divisor(norm, method) for norm in norms])
+    return X
+
+
+def _divisor(norm: Tensor, method: PolarMethod) -> Tensor:
     if method == "newton_schulz":
-        return (m / (norm + 1e-7)).to(dtype)
+        return norm + 1e-7
     # Below this the squares underflow and the norm is noise: such a matrix counts as zero.
-    floor = 100 * torch.finfo(precise).tiny ** 0.5
-    return (m / (SAFETY * norm).clamp_min(floor)).to(dtype)
+    return (SAFETY * norm).clamp_min(100 * torch.finfo(norm.dtype).tiny ** 0.5)
 
 
 def _iterate(X: Tensor, rows: list[Row]) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fallline.optim._aggregation import aggregate
-from fallline.optim._layers import Layers, dot
+from fallline.optim._layers import Layers, inner
 from fallline.optim._lower_bound import after_step, reset_if_above
 from fallline.optim._momo import truncated_step_size
 from fallline.optim._norms import NORMS, Tensors, elementwise_direction
@@ -23,6 +23,7 @@ class Truncation(NamedTuple):
     """The scalars of the truncated model; the averages are updated in place."""
 
     loss: Tensor
+    gw: Tensor  # <g, w> of each layer's own part
     loss_avg: Tensor
     f_star: Tensor
     adapts: bool  # f_star="auto": then `f_star` is the running estimate
@@ -62,8 +63,8 @@ def steepest_step(
         torch.cat([_pair(group, m_g, z_g, rule, lr) for group, m_g, z_g in zip(groups, m, z)])
     ]
     if truncation is not None:  # 2, before any parameter moves
-        pairings.append(torch.cat([_inner(group.g, group.w, lr) for group in groups]))
-        pairings.append(torch.cat([_inner(group.m, group.w, lr) for group in groups]))
+        pairings.append(truncation.gw)
+        pairings.append(torch.cat([inner(group.m, group.w, lr) for group in groups]))
     sums = sum_over_shards(torch.stack(pairings), _owners(groups))
     mz = _by_group(groups, sums[0])
     _exchange_nuclear_norms(groups, mz, z, rule)
@@ -133,9 +134,9 @@ def _needs_duals(groups: Sequence[Layers], rule: Rule) -> bool:
 def _pair(group: Layers, m: Tensors, z: Tensors | None, rule: Rule, like: Tensor) -> Tensor:
     """``<m, z>``; ``<m, m>`` for the Frobenius stand-in; 0 where the stale norm will be put."""
     if z is not None:
-        return _inner(m, z, like)
+        return inner(m, z, like)
     if rule.nuclear == "frobenius":
-        return _inner(m, m, like)
+        return inner(m, m, like)
     return like.new_zeros(len(m))
 
 
@@ -186,17 +187,12 @@ def _move(
     if z is None:
         z = _polar_factors(group, m, rule)
         if group.nuclear:
-            norms = sum_over_shards(_inner(m, z, coefficients).unsqueeze(0), _owners([group]))
+            norms = sum_over_shards(inner(m, z, coefficients).unsqueeze(0), _owners([group]))
             torch._foreach_copy_(group.nuclear, list(norms[0].unbind()))
     if group.decay is not None:
         torch._foreach_mul_(group.w, group.decay)
     steps = list(coefficients.to(group.w[0].device).unbind())
     torch._foreach_addcmul_(group.w, z, steps, value=-1)
-
-
-def _inner(xs: Tensors, ys: Tensors, like: Tensor) -> Tensor:
-    """``<x, y>`` of each pair as one vector, with the dtype and on the device of `like`."""
-    return torch.stack([dot(x, y) for x, y in zip(xs, ys)]).to(like)
 
 
 def _owners(groups: Sequence[Layers]) -> list[Tensor | None]:

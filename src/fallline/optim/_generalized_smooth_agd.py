@@ -1,0 +1,356 @@
+"""Accelerated gradient descent under generalized smoothness (arXiv:2508.06884), for torch."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
+
+from fallline.convex.laws import SmoothnessLaw
+from fallline.convex.recursion import TINY
+from fallline.convex.rules import (
+    SLACK,
+    AssumptionWarning,
+    Certificate,
+    excess,
+    needs_warm_start,
+    scheduled_step,
+    violation,
+)
+
+
+class GeneralizedSmoothAGD(Optimizer):
+    """Minimize a full-batch, deterministic, convex loss whose curvature grows with its gradient.
+
+    The torch face of `fallline.convex.minimize_agd`: the same iterates, one gradient per `step()`,
+    no learning rate. The parameters hold the point at which the next gradient is wanted, and all
+    groups form one vector. A stochastic gradient voids the guarantee: use it with the whole data
+    set in each step, or with gradients summed over shards.
+
+    In mode ``"adaptive"`` the gradient that arrives at `step()` judges the last step; if it shows
+    that step to be too long, the parameters go back and a step of half the length is tried. No
+    closure is needed, but a parameter then differs from an iterate until it has been judged.
+
+    Parameters
+    ----------
+    params : iterable of parameters or of groups
+        Real tensors; groups have no options of their own.
+    smoothness : SmoothnessLaw
+        ``||hess f|| <= smoothness(||grad f||)``, such as `fallline.convex.L0L1Smooth(1.0, 1.0)`.
+    radius : float, optional
+        Bound on the distance from the start to a minimizer, over all parameters together.
+    gap0 : float, optional
+        Bound on f(start) - f*; by default the first gradient's norm times `radius`.
+    mode : {"auto", "adaptive", "schedule"}, default "auto"
+        ``"adaptive"`` (what ``"auto"`` takes) needs no radius and keeps two vectors;
+        ``"schedule"`` needs it, keeps one, and never takes a step back.
+    strict : bool, default False
+        Raise where the schedule finds `radius`, `gap0` or `smoothness` wrong, instead of warning
+        and going on as ``"adaptive"`` from there.
+
+    Attributes
+    ----------
+    gap_bound : float or None
+        Certified bound on f - f* where the last accepted gradient was taken; needs `radius`.
+    n_rejected : int
+        Steps that were taken back.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, `mode` needs one that is missing or belongs to
+        `minimize_agd`, a group has options, or a group is added after the first step.
+    TypeError
+        If `smoothness` is not a law, or a parameter or gradient is complex or sparse.
+    FloatingPointError
+        If the first gradient, or one of the schedule, is not finite, or steps have shrunk to zero.
+
+    Warns
+    -----
+    AssumptionWarning
+        If a gradient shows `radius`, `gap0` or `smoothness` to be wrong.
+
+    References
+    ----------
+    A. Tyurin, arXiv:2508.06884. Recursion and modes as in `minimize_agd`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from fallline.convex import L0L1Smooth
+    >>> from fallline.optim import GeneralizedSmoothAGD
+    >>> x = torch.nn.Parameter(torch.tensor([6.0, -3.0], dtype=torch.float64))
+    >>> opt = GeneralizedSmoothAGD([x], smoothness=L0L1Smooth(1.0, 1.0), radius=7.0)
+    >>> for _ in range(100):
+    ...     opt.zero_grad()
+    ...     x.cosh().sum().backward()
+    ...     opt.step()
+    >>> bool(x.abs().max() < 0.1), opt.gap_bound < 0.1
+    (True, True)
+    """
+
+    _PERSISTENT = ("smoothness", "radius", "gap0", "mode", "strict")
+
+    def __init__(
+        self,
+        params: Any,
+        smoothness: SmoothnessLaw,
+        radius: float | None = None,
+        gap0: float | None = None,
+        mode: Literal["auto", "adaptive", "schedule"] = "auto",
+        strict: bool = False,
+    ) -> None:
+        if not isinstance(smoothness, SmoothnessLaw):
+            raise TypeError(
+                f"smoothness must be a law such as L0L1Smooth(1, 1), got {smoothness!r}; "
+                "fallline.convex.CallableSmooth makes one of a function"
+            )
+        if radius is not None and not 0.0 < radius < math.inf:
+            raise ValueError(f"radius must be > 0 and finite, got {radius!r}")
+        if gap0 is not None and not 0.0 <= gap0 < math.inf:
+            raise ValueError(f"gap0 must be >= 0 and finite, got {gap0!r}")
+        if mode not in ("auto", "adaptive", "schedule"):
+            raise ValueError(
+                f"mode must be 'auto', 'adaptive' or 'schedule', got {mode!r}; 'two_stage' and "
+                "'linesearch' are modes of fallline.convex.minimize_agd"
+            )
+        if mode == "schedule" and radius is None:
+            raise ValueError("mode='schedule' needs radius; mode='adaptive' does without")
+        self.smoothness = smoothness
+        self.radius = radius
+        self.gap0 = gap0
+        self.mode = "adaptive" if mode == "auto" else mode
+        self.strict = strict
+        super().__init__(params, {})
+
+    @property
+    def gap_bound(self) -> float | None:
+        """Certified bound on f - f* where the last accepted gradient was taken, or None."""
+        memory = self._memory()
+        if "s" not in memory or math.isnan(memory["delta"]) or self.radius is None:
+            return None
+        if memory["warming_up"]:
+            return float(memory["s"] * self.radius)
+        return self._certificate(memory).gap_bound(memory["Gamma"], memory["s"])
+
+    @property
+    def n_rejected(self) -> int:
+        """Steps that were taken back."""
+        return int(self._memory().get("n_rejected", 0))
+
+    @torch.no_grad()
+    def step(  # type: ignore[override]
+        self, closure: Callable[[], Tensor | float] | None = None
+    ) -> Tensor | float | None:
+        """Use the gradients in place to move the parameters to where the next one is wanted.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Clears the gradients, computes the loss, calls ``backward`` and returns the loss.
+
+        Returns
+        -------
+        The closure's loss, or None.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._advance()
+        return loss
+
+    # Its scalars decide what is done, which no graph can hold.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _advance(self) -> None:
+        y = [p for group in self.param_groups for p in group["params"]]
+        with_grad = [p for p in y if p.grad is not None]
+        g = [p.grad for p in with_grad]
+        for gradient in g:
+            if gradient.layout != torch.strided or gradient.is_complex():
+                raise TypeError(
+                    f"gradients must be dense and real, got {gradient.layout}, {gradient.dtype}"
+                )
+        s = float(get_total_norm(g)) if g else 0.0
+        if s == 0.0:
+            return  # a minimizer: momentum must not carry the parameters away
+        memory = self._memory()
+        if "Gamma" not in memory:
+            self._begin(memory, s)
+        if memory["warming_up"]:
+            if not self._is_warm(memory, s):
+                torch._foreach_add_(with_grad, g, alpha=-float(self.smoothness.gd_step(s)))
+                return
+        elif not math.isnan(memory["alpha"]) and not self._accept(memory, s, y, with_grad, g):
+            self._take_back(memory, y)
+            memory["gamma"] *= 0.5
+            self._move(memory, y, y, self._vectors("g", y))
+            return
+        memory["s"] = s
+        law, Gamma = self.smoothness, memory["Gamma"]
+        if memory["adaptive"]:
+            memory["gamma"] = 1.0 / float(law(s))
+            self._keep(with_grad, g, y)
+        else:
+            memory["gamma"] = scheduled_step(law, self._certificate(memory).energy(Gamma))
+        self._move(memory, y, with_grad, g)
+
+    def _begin(self, memory: dict[str, Any], s: float) -> None:
+        if not math.isfinite(s):
+            raise FloatingPointError(f"the first gradient must be finite, got norm {s!r}")
+        adaptive = self.mode == "adaptive"
+        memory.update(
+            adaptive=adaptive,
+            warming_up=False,
+            n_rejected=0,
+            delta=math.nan,
+            Gamma_0=float(self.smoothness(0.0)),
+            gamma=math.nan,
+            alpha=math.nan,
+        )
+        if self.radius is not None:
+            self._certify(memory, self.gap0 or s * self.radius)
+            memory["warming_up"] = not adaptive and needs_warm_start(
+                self.smoothness, memory["delta"]
+            )
+        memory["Gamma"] = memory["Gamma_0"]
+
+    def _certify(self, memory: dict[str, Any], gap: float) -> None:
+        assert self.radius is not None
+        certificate = Certificate.from_gap(gap, self.radius)
+        memory["delta"], memory["Gamma_0"] = certificate.delta, certificate.Gamma_0
+        memory["Gamma"] = certificate.Gamma_0
+
+    def _certificate(self, memory: dict[str, Any]) -> Certificate:
+        assert self.radius is not None
+        return Certificate(memory["delta"], memory["Gamma_0"], self.radius)
+
+    def _is_warm(self, memory: dict[str, Any], s: float) -> bool:
+        """Whether gradient descent has come close enough for the schedule to begin."""
+        if not math.isfinite(s):
+            raise FloatingPointError("gradient descent overflowed: smoothness is wrong")
+        assert self.radius is not None
+        law, memory["s"] = self.smoothness, s
+        if s * self.radius > law.psi(law.norm_at(4.0 * float(law(0.0)))) / 2.0:
+            return False
+        self._certify(memory, s * self.radius)
+        memory["warming_up"] = False
+        return True
+
+    def _accept(
+        self,
+        memory: dict[str, Any],
+        s: float,
+        y: list[Tensor],
+        with_grad: list[Tensor],
+        g: list[Tensor],
+    ) -> bool:
+        """Judge the last step by the gradient it led to, and finish it if it was right."""
+        if memory["adaptive"]:
+            if not math.isfinite(s):
+                return False
+            if excess(self.smoothness, memory["gamma"], memory["s"], s) > SLACK:
+                return False
+        else:
+            if not math.isfinite(s):
+                raise FloatingPointError(
+                    "the gradient is not finite at a point of the schedule: radius or smoothness "
+                    "is wrong for this problem; mode='adaptive' needs no radius"
+                )
+            factor = excess(self.smoothness, memory["gamma"], memory["s"], s)
+            if factor > SLACK:
+                self._withdraw(memory, factor, y)
+                return True
+        # u+ = u - (alpha / Gamma) g+, with the new gradient and the old Gamma
+        u = self._vectors("u", with_grad)
+        torch._foreach_add_(u, g, alpha=-memory["alpha"] / memory["Gamma"])
+        memory["Gamma"] /= 1.0 + memory["alpha"]
+        return True
+
+    def _withdraw(self, memory: dict[str, Any], factor: float, y: list[Tensor]) -> None:
+        """Go on as adaptive from here: the schedule keeps no gradient to step back with."""
+        if self.strict:
+            raise ValueError(violation(factor))
+        warnings.warn(
+            f"{violation(factor)}; no gap is certified from here on, falling back to "
+            "mode='adaptive'",
+            AssumptionWarning,
+            stacklevel=6,
+        )
+        memory["adaptive"], memory["delta"] = True, math.nan
+        torch._foreach_copy_(self._vectors("u", y), y)
+
+    def _move(
+        self, memory: dict[str, Any], y: list[Tensor], with_grad: list[Tensor], g: list[Tensor]
+    ) -> None:
+        gamma, Gamma = memory["gamma"], memory["Gamma"]
+        if not (gamma >= TINY and Gamma >= TINY):
+            raise FloatingPointError(f"stalled: gamma = {gamma:.3g}, Gamma = {Gamma:.3g}")
+        alpha = memory["alpha"] = math.sqrt(gamma * Gamma)
+        # y+ = (y + alpha u - gamma g) / (1 + alpha), with the old gradient
+        torch._foreach_lerp_(y, self._vectors("u", y), alpha / (1.0 + alpha))
+        torch._foreach_add_(with_grad, g, alpha=-gamma / (1.0 + alpha))
+
+    def _take_back(self, memory: dict[str, Any], y: list[Tensor]) -> None:
+        """Rebuild y = (1 + alpha) y+ - alpha u + gamma g, which costs no copy in every step."""
+        memory["n_rejected"] += 1
+        alpha, u = memory["alpha"], self._vectors("u", y)
+        torch._foreach_mul_(y, 1.0 + alpha)
+        torch._foreach_add_(y, u, alpha=-alpha)
+        torch._foreach_add_(y, self._vectors("g", y), alpha=memory["gamma"])
+
+    def _keep(self, with_grad: list[Tensor], g: list[Tensor], y: list[Tensor]) -> None:
+        kept = self._vectors("g", y)
+        if len(with_grad) < len(y):
+            torch._foreach_zero_(kept)
+        torch._foreach_copy_(self._vectors("g", with_grad), g)
+
+    def _vectors(self, name: Literal["u", "g"], params: list[Tensor]) -> list[Tensor]:
+        """Return the state's vectors, started where the parameters are."""
+        vectors = []
+        for p in params:
+            state = self.state[p]
+            if name not in state:
+                state[name] = p.detach().clone(memory_format=torch.preserve_format)
+            vectors.append(state[name])
+        return vectors
+
+    def _memory(self) -> dict[str, Any]:
+        """State of the optimizer as a whole; kept with the first parameter, as in `LBFGS`."""
+        memory: dict[str, Any] = self.state[self.param_groups[0]["params"][0]]
+        return memory
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters before the first step; a group has no options of its own.
+
+        Parameters
+        ----------
+        param_group : dict
+            ``params`` only.
+        """
+        options = sorted(set(param_group) - {"params", "param_names"})
+        if options:
+            raise ValueError(
+                f"unknown key {options[0]!r} in a parameter group: all parameters form one vector, "
+                "whose step has no options per group"
+            )
+        if self.param_groups and "Gamma" in self._memory():
+            raise ValueError(
+                "a parameter group cannot be added after the first step: it would change the "
+                "problem; make a new optimizer"
+            )
+        super().add_param_group(param_group)
+        for p in self.param_groups[-1]["params"]:
+            if not p.is_floating_point() or p.layout != torch.strided:
+                del self.param_groups[-1]
+                raise TypeError(f"parameters must be real and dense, got {p.dtype}, {p.layout}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = {name: self.__dict__[name] for name in self._PERSISTENT}
+        return super().__getstate__() | own
