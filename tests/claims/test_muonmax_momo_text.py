@@ -54,7 +54,7 @@ def test_a_cell_about_another_text_is_refused():
 
 
 @pytest.mark.parametrize("scale", ["demo", "laptop"])
-def test_the_bar_compares_spreads(scale):
+def test_the_bars_ask_whether_large_learning_rates_are_forgiven(scale):
     forgiving = planted(scale, bowl({"muonmax-momo": 0.1}))
     assert forgiving.verdict is Verdict.HOLDS
     assert planted(scale, bowl({})).verdict is Verdict.FAILS

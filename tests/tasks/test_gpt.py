@@ -2,8 +2,8 @@ import math
 
 import pytest
 import torch
-from fallline.optim import split_params
 
+from fallline.optim import split_params
 from fallline.tasks import GPT
 
 

@@ -7,33 +7,31 @@ context which of three Markov chains a sequence follows.
 
 from __future__ import annotations
 
-import math
-
 from fallline.claims._pictures import (
     loss_against_learning_rate,
     rate_over_time,
     seconds_per_step,
     truncated_against_learning_rate,
 )
-from fallline.claims._training import train
-from fallline.study import (
-    Arm,
-    Cell,
-    Check,
-    Estimate,
-    Limits,
-    Part,
-    Results,
-    Study,
-    at_least,
-    at_most,
+from fallline.claims._questions import (
+    best_of_all,
+    gain_at_a_large_learning_rate,
+    spread_against_muonadam,
+    spread_of_each,
+    tuned_muonmax_momo_beats_adamw,
+    tuned_muonmax_momo_beats_muonadam,
+    tuned_muonmax_momo_beats_torch_muon,
+    with_three_seeds,
 )
+from fallline.claims._training import train
+from fallline.study import Arm, Cell, Check, Limits, Part, Results, Study, at_most
 
 ENTROPY_RATE = 1.506
 """Nats per symbol once the chain is known: the best possible loss, as the tight `f_star`."""
 
 ARMS = (
     "adamw",
+    "torch-muon",
     "scion",
     "muon-adam",
     "polargrad",
@@ -60,83 +58,42 @@ def run(cell: Cell) -> dict[str, float]:
     return train(markov_mixture(cell.seed, steps=cell.config["steps"]), cell)
 
 
-def _ask(r: Results) -> Results:
-    """Return the rows that the bars are about, with the seeds that a median needs."""
-    if len(r.seeds) < 3:
-        raise ValueError(f"the bars are medians over at least 3 seeds, got {len(r.seeds)}")
-    return r.where(lr=BAR_LRS)
-
-
 def worst_loss_of_muonmax_momo(r: Results) -> Check:
     """Over two decades of learning rates MuonMax-Momo never ends above 2.35 nats."""
-    return at_most(_ask(r).worst("val_loss", over="lr")["muonmax-momo"], 2.35)
+    worst = with_three_seeds(r.where(lr=BAR_LRS)).worst("val_loss", over="lr")
+    return at_most(worst["muonmax-momo"], 2.35)
 
 
 def spread_of_muonmax_momo(r: Results) -> Check:
     """MuonMax-Momo depends on the learning rate at most 0.4 times as much as MuonAdam."""
-    spread = _ask(r).spread("val_loss", over="lr")
-    return at_most(spread["muonmax-momo"] / spread["muon-adam"], 0.4)
+    return at_most(spread_against_muonadam(r.where(lr=BAR_LRS), "muonmax-momo"), 0.4)
 
 
 def spread_of_muonadam_momo(r: Results) -> Check:
     """MuonAdam-Momo depends on the learning rate at most half as much as MuonAdam."""
-    spread = _ask(r).spread("val_loss", over="lr")
-    return at_most(spread["muon-adam-momo"] / spread["muon-adam"], 0.5)
-
-
-def gain_at_a_large_learning_rate(r: Results) -> Check:
-    """At learning rate 0.1 MuonMax-Momo beats MuonAdam by at least 0.3 nats."""
-    loss = _ask(r).where(lr=0.1).median("val_loss")
-    return at_least(loss["muon-adam"] - loss["muonmax-momo"], 0.3)
+    return at_most(spread_against_muonadam(r.where(lr=BAR_LRS), "muon-adam-momo"), 0.5)
 
 
 def price_of_truncating_muonadam(r: Results) -> Check:
     """At its best learning rate MuonAdam-Momo loses at most 0.01 nats to MuonAdam."""
-    best = _ask(r).best("val_loss", over="lr")
+    best = with_three_seeds(r.where(lr=BAR_LRS)).best("val_loss", over="lr")
     return at_most(best["muon-adam-momo"] - best["muon-adam"], 0.01)
 
 
 def price_of_muonmax_momo(r: Results) -> Check:
     """At its best learning rate MuonMax-Momo loses at most 0.08 nats to MuonAdam."""
-    best = _ask(r).best("val_loss", over="lr")
+    best = with_three_seeds(r.where(lr=BAR_LRS)).best("val_loss", over="lr")
     return at_most(best["muonmax-momo"] - best["muon-adam"], 0.08)
-
-
-def tuned_muonmax_momo_beats_adamw(r: Results) -> Estimate:
-    """With a tuned learning rate, MuonMax-Momo ends lower than AdamW."""
-    return r.tuned("val_loss", over="lr").paired("muonmax-momo", "adamw")
-
-
-def tuned_muonmax_momo_beats_muonadam(r: Results) -> Estimate:
-    """With a tuned learning rate, MuonMax-Momo ends lower than MuonAdam."""
-    return r.tuned("val_loss", over="lr").paired("muonmax-momo", "muon-adam")
 
 
 def muonmax_is_robust_without_truncation(r: Results) -> Check:
     """MuonMax depends less on the learning rate than MuonAdam, as at GPT-2 scale in the paper."""
-    spread = _ask(r).spread("val_loss", over="lr")
-    return at_most(spread["muonmax"] / spread["muon-adam"], 1.0)
+    return at_most(spread_against_muonadam(r.where(lr=BAR_LRS), "muonmax"), 1.0)
 
 
-def best_of_all(r: Results) -> str | None:
-    """Name the lowest loss that any arm reaches."""
-    best = {arm: v for arm, v in r.best("val_loss", over="lr").items() if not math.isnan(v)}
-    if not best:
-        return None
-    arm = min(best, key=lambda name: best[name])
-    at = r.best_at("val_loss", over="lr")[arm]
-    return (
-        f"The lowest median loss of all is {best[arm]:.3f}, by {arm} at learning rate {at:g}; "
-        f"no model can go below {ENTROPY_RATE}."
-    )
-
-
-def robustness_of_polargrad(r: Results) -> str:
-    """Compare the spreads of the arms without truncation."""
-    spread = _ask(r).spread("val_loss", over="lr")
-    untruncated = ("adamw", "scion", "muon-adam", "polargrad", "muonmax")
-    told = ", ".join(f"{arm} {spread[arm]:.2f}" for arm in untruncated)
-    return f"Worst minus best loss over learning rates 0.001 to 0.1, without truncation: {told}."
+def spread_on_the_bars_grid(r: Results) -> str:
+    """List how much each arm depends on the learning rate where the bars look."""
+    return spread_of_each(r.where(lr=BAR_LRS))
 
 
 def worth_of_a_tight_bound(r: Results) -> str:
@@ -145,7 +102,7 @@ def worth_of_a_tight_bound(r: Results) -> str:
     for arm in ("muonmax-momo", "muon-adam-momo"):
         gains = []
         for lr in BAR_LRS:
-            loss = _ask(r).where(lr=lr).median("val_loss")
+            loss = r.where(lr=lr).median("val_loss")
             gains.append(f"{loss[arm] - loss[arm + '-tight']:+.3f} at {lr:g}")
         sentences.append(f"{arm} gains {', '.join(gains)}")
     return f"With f_star = {ENTROPY_RATE} instead of 0, {'; '.join(sentences)} (nats)."
@@ -176,10 +133,11 @@ study = Study(
     ],
     open=[
         tuned_muonmax_momo_beats_adamw,
+        tuned_muonmax_momo_beats_torch_muon,
         tuned_muonmax_momo_beats_muonadam,
         muonmax_is_robust_without_truncation,
     ],
-    notes=[best_of_all, robustness_of_polargrad, worth_of_a_tight_bound],
+    notes=[best_of_all, spread_on_the_bars_grid, worth_of_a_tight_bound],
     figures=[
         loss_against_learning_rate,
         truncated_against_learning_rate,
