@@ -143,7 +143,9 @@ def test_the_engine_runs_a_study_without_the_heavy_libraries(tmp_path):
         "assert study.execute(store='s.db').complete\n"
         "print(*sorted({'torch', 'scipy', 'pandas', 'matplotlib'} & set(sys.modules)))"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert out.stdout.strip() == ""
 
 

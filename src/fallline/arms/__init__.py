@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 __all__ = ["build", "names"]
 
 
-def adamw(model: nn.Module, lr: float, **options: Any) -> Optimizer:
+def _adamw(model: nn.Module, lr: float, **options: Any) -> Optimizer:
     """AdamW with betas (0.95, 0.95) and decay 0.1: the averaging and decay of the Muon family."""
     from torch.optim import AdamW
 
     return AdamW(model.parameters(), lr, **{"betas": (0.95, 0.95), "weight_decay": 0.1, **options})
 
 
-def sgd(model: nn.Module, lr: float, **options: Any) -> Optimizer:
+def _sgd(model: nn.Module, lr: float, **options: Any) -> Optimizer:
     """SGD with momentum 0.9 and decay 1e-4, the recipe of image classification."""
     from torch.optim import SGD
 
     return SGD(model.parameters(), lr, **{"momentum": 0.9, "weight_decay": 1e-4, **options})
 
 
-def torch_muon(model: nn.Module, lr: float, **options: Any) -> Optimizer:
+def _torch_muon(model: nn.Module, lr: float, **options: Any) -> Optimizer:
     """`torch.optim.Muon` on hidden matrices, `adamw` on the rest.
 
     `match_rms_adamw` is torch's own way to let both share a learning rate tuned for AdamW.
@@ -51,9 +51,9 @@ def _preset(name: str) -> Callable[..., Optimizer]:
 
 
 _ARMS: dict[str, Callable[..., Optimizer]] = {
-    "adamw": adamw,
-    "sgd": sgd,
-    "torch-muon": torch_muon,
+    "adamw": _adamw,
+    "sgd": _sgd,
+    "torch-muon": _torch_muon,
     # The presets keep their documented defaults: beta 0.95, decay 0.1, matrix_lr_ratio 10 and,
     # where the step is truncated, the lower bound f_star = 0.
     "momo": _preset("Momo"),

@@ -115,8 +115,8 @@ class Results:
 
     @property
     def complete(self) -> bool:
-        """Whether every cell was run, however it ended."""
-        return bool(self.rows) and all(row.record is not None for row in self.rows)
+        """Whether every cell has answered: one that failed or was killed is still owed."""
+        return bool(self.rows) and all(row.answered for row in self.rows)
 
     def where(
         self,
@@ -335,7 +335,7 @@ class Results:
         return save(self, path)
 
     def __repr__(self) -> str:
-        done = sum(row.record is not None for row in self.rows)
+        done = sum(row.answered for row in self.rows)
         outcomes = ", ".join(f"{n} {outcome}" for outcome, n in self.outcomes.items())
         answer = str(self.verdict) if self.study.bars else "no bar is set"
         lines = [

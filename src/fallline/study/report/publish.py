@@ -57,9 +57,10 @@ def publish(
 def _refuse(results: Results, git: Mapping[str, Any]) -> None:
     study = results.study
     if not results.complete:
-        run = sum(row.record is not None for row in results.rows)
+        answered = sum(row.answered for row in results.rows)
         raise StudyError(
-            f"{study.name}: {run} of {len(results.rows)} cells are run; finish it before publishing"
+            f"{study.name}: {answered} of {len(results.rows)} cells have answered; "
+            "finish it (--retry runs failed cells again) before publishing"
         )
     used = sources(results)
     if len(used) > 1:

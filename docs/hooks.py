@@ -1,0 +1,73 @@
+"""Fill the pages with what commands have produced: verdicts, figures, speeds."""
+
+import json
+import re
+from pathlib import Path
+
+from fallline import claims
+
+DOCS = Path(__file__).parent
+BADGES = {"holds": "success", "fails": "failure", "inconclusive": "question"}
+
+
+def on_page_markdown(markdown, page, **_):
+    """Replace the marks of a page: a study's verdict, the list of studies, the speeds."""
+    up = "../" * page.file.src_uri.count("/")
+    markdown = re.sub(
+        r"<!-- verdict: ([\w-]+) -->", lambda match: verdict(match[1], up), markdown
+    )
+    markdown = markdown.replace("<!-- studies -->", studies())
+    return markdown.replace("<!-- performance -->", performance())
+
+
+def verdict(name, up):
+    """Show a study's published answer: the badge, every check, the notes and the pictures."""
+    found = claims.published(name)
+    if found is None:
+        return f"The study `{name}` has no published verdict yet: `fallline run {name}`."
+    machine = found["environments"][0] if found["environments"] else {}
+    lines = [
+        f'!!! {BADGES[found["verdict"]]} "{name}: {found["verdict"]}"',
+        f"    {found['question']}",
+        "",
+        f"    {found['cells']} cells at {found['scale']} scale, "
+        f"{found['seconds']['total'] / 60:.0f} minutes of cells on {machine.get('cpu', '?')}, "
+        f"{found['date'][:10]}. Again: `fallline run {name} --scale {found['scale']}`.",
+        "",
+        "| | figure | bar | answer |",
+        "| --- | --- | --- | --- |",
+    ]
+    for check in found["checks"]:
+        bar = f"{check['relation']} {check['limit']:.4g}"
+        lines.append(f"| {check['text']} | {figure(check)} | {bar} | {check['answer']} |")
+    lines += ["", *(f"- {note}" for note in found["notes"]), ""]
+    for path in sorted((DOCS / "figures").glob(f"{name}-*.svg")):
+        title = path.stem.removeprefix(f"{name}-").replace("-", " ")
+        lines += [f"![{title}]({up}figures/{path.name})", ""]
+    return "\n".join(lines)
+
+
+def figure(check):
+    """Return a check's figure with its interval."""
+    if check["figure"] is None:
+        return "unknown"
+    text = f"{check['figure']:.4g}"
+    if check["interval"] and check["interval"][0] != check["interval"][1]:
+        text += f" ({check['interval'][0]:.4g} to {check['interval'][1]:.4g})"
+    return text
+
+
+def studies():
+    """List every study with its published verdict."""
+    lines = ["| study | question | published verdict |", "| --- | --- | --- |"]
+    for name in claims.names():
+        found = claims.published(name)
+        answer = f"{found['verdict']} ({found['scale']} scale)" if found else "not published"
+        lines.append(f"| `{name}` | {claims.load(name).question} | {answer} |")
+    return "\n".join(lines)
+
+
+def performance():
+    """Show the measured rows of `benchmarks/results.json`."""
+    results = DOCS.parent / "benchmarks" / "results.json"
+    return json.dumps(json.loads(results.read_text())) if results.exists() else "Not measured."
