@@ -9,6 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fallline.tasks.convex import (
+        ConvexProblem,
+        diabetes_counts,
+        exponential_valley,
+        poisson_counts,
+        poisson_regression,
+        spectrum_cosh,
+        square_root_barrier,
+    )
     from fallline.tasks.english import EnglishText, english_bytes, english_text
     from fallline.tasks.gpt import GPT
     from fallline.tasks.handwritten import digits
@@ -17,29 +26,43 @@ if TYPE_CHECKING:
     from fallline.tasks.training import TrainingTask
 
 _HOME = {
+    "ConvexProblem": "convex",
     "EnglishText": "english",
     "GPT": "gpt",
     "MarkovMixture": "markov",
     "TrainingTask": "training",
     "constant_then_linear": "schedule",
+    "diabetes_counts": "convex",
     "digits": "handwritten",
     "english_bytes": "english",
     "english_text": "english",
+    "exponential_valley": "convex",
     "markov_mixture": "markov",
+    "poisson_counts": "convex",
+    "poisson_regression": "convex",
     "sample_markov_mixture": "markov",
+    "spectrum_cosh": "convex",
+    "square_root_barrier": "convex",
 }
 
 __all__ = [
     "GPT",
+    "ConvexProblem",
     "EnglishText",
     "MarkovMixture",
     "TrainingTask",
     "constant_then_linear",
+    "diabetes_counts",
     "digits",
     "english_bytes",
     "english_text",
+    "exponential_valley",
     "markov_mixture",
+    "poisson_counts",
+    "poisson_regression",
     "sample_markov_mixture",
+    "spectrum_cosh",
+    "square_root_barrier",
 ]
 
 

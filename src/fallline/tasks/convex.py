@@ -106,7 +106,7 @@ def square_root_barrier(*, d: int = 30) -> ConvexProblem:
         if abs(x[0]) >= 1.0:
             return math.inf, np.full(d, math.inf)
         a, b = math.sqrt(1.0 - x[0]), math.sqrt(1.0 + x[0])
-        # 1 - a = x / (1 + a) and 1 - b = -x / (1 + b), whose sum is x (b - a) / ...
+        # 1 - a = x / (1 + a), 1 - b = -x / (1 + b) and b - a = 2 x / (a + b).
         value = 2.0 * x[0] ** 2 / ((a + b) * (1.0 + a) * (1.0 + b))
         gradient = np.empty(d)
         gradient[0] = 0.5 / a - 0.5 / b
