@@ -127,5 +127,6 @@ study = Study(
     ],
     limits=Limits(seconds=300, gib=2, threads=1),
     sources=["fallline.optim", "fallline.tasks", "fallline.arms", "fallline.claims._training"],
-    preload=["torch"],
+    # The first optimizer of a process imports torch._dynamo, which takes longer than torch itself.
+    preload=["torch._dynamo", "fallline.optim", "fallline.tasks.language"],
 )
