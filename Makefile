@@ -18,7 +18,7 @@ check: $(VENV)/all
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/bench
 	for script in benchmarks/bench_*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done

@@ -29,6 +29,7 @@ from fallline.study.store import Curve
 from fallline.study.worker import THREAD_VARIABLES, work
 
 POLL_SECONDS = 0.05
+FAMILY_SECONDS = 1.0
 GRACE_SECONDS = 5.0
 OUTPUT_BYTES = 16_384
 
@@ -129,6 +130,7 @@ class LocalExecutor:
             seen = psutil.Process(process.pid)
         except psutil.NoSuchProcess:
             seen = None
+        walked = time.monotonic()
         while True:
             ready = wait([reader, process.sentinel], POLL_SECONDS)
             if reader in ready or (ready and reader.poll()):
@@ -150,7 +152,11 @@ class LocalExecutor:
                     Outcome.TIMEOUT,
                     f"took longer than its limit of {limits.seconds:g} s (Limits.seconds)",
                 )
-            resident = _resident_gib(seen)
+            # Its children take a walk over all processes to find: once a second, not each time.
+            now = time.monotonic()
+            family = now - walked > FAMILY_SECONDS
+            walked = now if family else walked
+            resident = _resident_gib(seen, family=family)
             if resident > limits.gib:
                 return None, (
                     Outcome.KILLED,
@@ -159,12 +165,13 @@ class LocalExecutor:
                 )
 
 
-def _resident_gib(process: psutil.Process | None) -> float:
+def _resident_gib(process: psutil.Process | None, *, family: bool) -> float:
     if process is None:
         return 0.0
     total = 0
     try:
-        for one in (process, *process.children(recursive=True)):
+        children = process.children(recursive=True) if family else ()
+        for one in (process, *children):
             with contextlib.suppress(psutil.NoSuchProcess):
                 total += one.memory_info().rss
     except psutil.NoSuchProcess:
