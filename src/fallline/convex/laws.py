@@ -181,10 +181,12 @@ class L0L1Smooth(SmoothnessLaw):
             # The series of tau in a = sqrt(2 e), over a; its next term is -a^3 / 270.
             return flat * (1.0 + a / 3.0 + a * a / 36.0) * OUTWARD
         e = 0.5 * a * a
+        if math.isinf(e):
+            return math.inf
         # tau - log1p(tau) is convex: Newton comes down monotonically from an upper bound.
         tau = e + math.sqrt(e) * math.sqrt(e + 2.0)
         for _ in range(8):
-            step = (_minus_log1p(tau) - e) * (1.0 + tau) / tau
+            step = (_minus_log1p(tau) - e) * ((1.0 + tau) / tau)
             tau -= step
             if not step > 1e-14 * tau:
                 break

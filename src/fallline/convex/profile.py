@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
 
 from fallline.convex.laws import L0L1Smooth
 
@@ -76,8 +75,7 @@ def fit_l0l1(profile: SmoothnessProfile | tuple[ArrayLike, ArrayLike]) -> L0L1Sm
     """Return the tightest law L0 + L1 s above every measured point: an estimate, no certificate.
 
     Points that were not measured may lie above it, so a run under this law has no guarantee.
-    Tightest means the smallest mean excess
-    relative to the measured values.
+    Tightest means the smallest mean excess relative to the measured values.
 
     Parameters
     ----------
@@ -101,16 +99,20 @@ def fit_l0l1(profile: SmoothnessProfile | tuple[ArrayLike, ArrayLike]) -> L0L1Sm
     s, level = s[keep], level[keep]
     if not s.size:
         raise ValueError("fit_l0l1: profile must hold a positive and finite local_lipschitz")
-    top, reach = float(level.max()), float(s.max()) or 1.0
-    # Scaled to (0, 1], so that the solver's tolerances mean something. L0 = 0 is no law: the
-    # curvature at the minimizer is taken to be at least the smallest one measured.
-    solved = linprog(
-        [np.mean(top / level), np.mean(s / reach * top / level)],
-        A_ub=-np.column_stack([np.ones_like(s), s / reach]),
-        b_ub=-level / top,
-        bounds=[(level.min() / top, None), (0.0, None)],
-    )
-    L0, L1 = float(solved.x[0]) * top, float(solved.x[1]) * top / reach
-    # The solver meets the constraints up to its tolerance; an envelope meets them exactly.
+    # L0 = 0 is no law: the curvature at the minimizer is at least the smallest one measured.
+    s, level = np.append(s, 0.0), np.append(level, level.min())
+    # The excess is mean(1 / level) L0(L1) + mean(s / level) L1 with L0(L1) = max(level - L1 s),
+    # convex and piecewise linear. It falls along lines with s > turn and rises along the others.
+    turn = float(np.mean(s[:-1] / level[:-1]) / np.mean(1.0 / level[:-1]))
+    left, right, L1 = int(level.argmax()), len(s) - 1, 0.0
+    while s[left] > turn:
+        L1 = float((level[left] - level[right]) / (s[left] - s[right]))
+        above = level - L1 * s
+        top = int(above.argmax())
+        if above[top] <= max(above[left], above[right]) * (1.0 + 1e-15):
+            break
+        left, right = (top, right) if s[top] > turn else (left, top)
+    L0 = float(np.max(level - L1 * s))
+    # The envelope must hold in floating point too.
     raised = max(1.0, float(np.max(level / (L0 + L1 * s))))
     return L0L1Smooth(L0 * raised, L1 * raised)
