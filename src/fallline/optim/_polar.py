@@ -33,8 +33,8 @@ SAFETY = 1.01  # rounding must not push a singular value out of the basin of con
 
 # Measured with AMX: below this side the call overhead of a bfloat16 product exceeds its gain.
 _AMX_MIN_SIDE = 128
-# Measured: a bfloat16 batch and its products must share the second-level cache, and buffers above
-# a few MiB are returned to the system and paged in anew at every step.
+# Measured: the Gram matrices of a batch must share the second-level cache, and buffers above a few
+# MiB are returned to the system and paged in anew at every step.
 _CPU_BATCH_VALUES = 2**17
 # On the m x m Gram matrix a step costs 8 m^3 flops, on the m x n matrix 4 m^2 n + 2 m^3.
 _GRAM_MIN_ASPECT = 2
@@ -145,7 +145,9 @@ def polar_each(
 
 def _batch_size(m: Tensor) -> int:
     """How many matrices like `m` go through one product: on a CPU what its cache holds."""
-    return max(1, _CPU_BATCH_VALUES // m.numel()) if m.device.type == "cpu" else sys.maxsize
+    if m.device.type != "cpu":
+        return sys.maxsize
+    return max(1, _CPU_BATCH_VALUES // min(m.shape) ** 2)
 
 
 def working_dtype(m: Tensor, dtype: PolarDtype) -> torch.dtype:
@@ -212,11 +214,9 @@ def _iterate(X: Tensor, rows: list[Row]) -> Tensor:
     """Odd polynomials ``X <- a X + (b A + c A^2) X``, ``A = X X^T``, on wide matrices."""
     m, n = X.shape[-2:]
     if n >= _GRAM_MIN_ASPECT * m:
-        if X.dtype in (torch.float32, torch.float64):
-            return _iterate_gram(X, rows)
-        # In half precision R drifts away from X X^T: build it anew after two steps.
-        X = _iterate_gram(X, rows[:2])
-        return _iterate_gram(X, rows[2:]) if rows[2:] else X
+        for run in _gram_runs(rows, X.dtype):
+            X = _iterate_gram(X, run)
+        return X
     fma = _fused(X)
     for a, b, c in rows:
         A = X @ X.mT
@@ -229,7 +229,8 @@ def _iterate_gram(X: Tensor, rows: list[Row]) -> Tensor:
     """Apply the same polynomials through ``R = X X^T``.
 
     ``Q <- P Q``, ``R <- P R P``, result ``Q X``, with ``P = a I + B``, ``B = b R + c R^2``. ``P``
-    is never formed: the products with ``a I`` are exact in the fused form.
+    is never formed: ``a`` is large beside what remains of it in the direction of a large singular
+    value, and in bfloat16 the difference of a rank-one matrix would be wrong by a sixth.
     """
     fma = _fused(X)
     R = X @ X.mT
@@ -245,6 +246,26 @@ def _iterate_gram(X: Tensor, rows: list[Row]) -> Tensor:
         else:
             Q = fma(Q, B, Q, beta=a)
     return X if Q is None else Q @ X
+
+
+def _gram_runs(rows: list[Row], dtype: torch.dtype) -> list[list[Row]]:
+    """Cut `rows` where ``R`` must be built anew from ``X``.
+
+    Rounding gives ``R`` eigenvalues of about ``-eps`` in the null directions of ``X``. An update
+    of ``R`` multiplies them by ``a^2``, and a negative one of order 1 diverges: the polar factor
+    of a rank-deficient momentum would explode. Five Polar Express steps are one run in float32,
+    2 + 3 in bfloat16.
+    """
+    runs: list[list[Row]] = [[]]
+    roundoff = torch.finfo(dtype).eps / 2
+    growth = roundoff
+    for row in rows:
+        if growth > 1:
+            runs.append([])
+            growth = roundoff
+        runs[-1].append(row)
+        growth *= row[0] ** 2
+    return runs
 
 
 def _fused(X: Tensor) -> Callable[..., Tensor]:
