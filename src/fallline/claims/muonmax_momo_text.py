@@ -102,7 +102,7 @@ study = Study(
                 DEMO_ARMS,
                 seeds=3,
                 lr=DEMO_LRS,
-                fixed={"steps": 150, "text": TEXT},
+                fixed={"steps": 200, "text": TEXT},
             )
         ],
         "laptop": [
