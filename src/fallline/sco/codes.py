@@ -103,10 +103,10 @@ class LinearCode:
         return word
 
     def _checked(self, message: ArrayLike) -> Bits:
-        bits = np.asarray(message, dtype=np.uint8)
-        if bits.shape != (self.N,):
-            raise ValueError(f"message must have shape ({self.N},), got {bits.shape}")
-        return bits
+        bits = np.asarray(message)
+        if bits.shape != (self.N,) or not ((bits == 0) | (bits == 1)).all():
+            raise ValueError(f"message must be {self.N} bits, 0 or 1, got {message!r}")
+        return bits.astype(np.uint8)
 
     def __repr__(self) -> str:
         return f"<[{self.n}, {self.N}, {self.d_min}] code{'' if self.certified else ', claimed'}>"
