@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -310,7 +311,7 @@ def scipy_agd(
     hessp: Any = None,
     bounds: Any = None,
     constraints: Any = (),
-    callback: Callable[[OptimizeResult], object] | None = None,
+    callback: Callable[..., object] | None = None,
     **options: Any,
 ) -> OptimizeResult:
     """Run `minimize_agd` as a method of `scipy.optimize.minimize`.
@@ -318,7 +319,8 @@ def scipy_agd(
     Parameters
     ----------
     fun, x0, args, jac, callback
-        As SciPy passes them; a gradient is needed.
+        As SciPy passes them; a gradient is needed. A callback whose only parameter is named
+        `intermediate_result` gets the state, any other the point.
     hess, hessp
         Not used.
     bounds, constraints
@@ -351,8 +353,20 @@ def scipy_agd(
             "function values per gradient and break the certificate"
         )
     args = tuple(args)
-    if callable(jac):
-        return minimize_agd(
-            lambda x: fun(x, *args), x0, lambda x: jac(x, *args), callback=callback, **options
-        )
-    return minimize_agd(lambda x: fun(x, *args), x0, True, callback=callback, **options)
+    gradient: Any = (lambda x: jac(x, *args)) if callable(jac) else True
+    report = None if callback is None else _scipys_convention(callback)
+    return minimize_agd(lambda x: fun(x, *args), x0, gradient, callback=report, **options)
+
+
+def _scipys_convention(callback: Callable[..., object]) -> Callable[[OptimizeResult], object]:
+    """Call with a state if the only parameter is `intermediate_result`, else with the point.
+
+    SciPy hands a callback to a method that is a callable as it came.
+    """
+    try:
+        takes_state = set(inspect.signature(callback).parameters) == {"intermediate_result"}
+    except ValueError:  # a builtin such as list.append
+        takes_state = False
+    if takes_state:
+        return lambda state: callback(intermediate_result=state)
+    return lambda state: callback(state.x)

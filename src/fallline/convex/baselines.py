@@ -104,7 +104,7 @@ def normalized_gd(
     Examples
     --------
     >>> result = normalized_gd(lambda x: (np.cosh(x[0]), np.sinh(x)), [2.0], radius=2.0, maxiter=9)
-    >>> result.fun < np.cosh(2.0)
+    >>> bool(result.fun < np.cosh(2.0))
     True
     """
     _positive("radius", radius)

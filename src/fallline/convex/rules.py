@@ -141,7 +141,7 @@ class Planned:
             f"{violation(factor)}; no gap is certified from here on, falling back to "
             "mode='adaptive'",
             AssumptionWarning,
-            stacklevel=5,
+            stacklevel=6,  # the caller of minimize_agd
         )
         self.fallback = Adaptive(self.law)
         return False
