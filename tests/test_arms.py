@@ -77,6 +77,7 @@ def test_torch_muon_resumes_bitwise():
     later = arms.build("torch-muon", resumed.model, lr=0.5)
     later.load_state_dict(optimizer.state_dict())
     assert later.param_groups[0]["lr"] == 0.01
+    assert len(later.state) == len(list(resumed.model.parameters()))
     assert later.param_groups[0] is later.halves[0].param_groups[0]
     resumed.batches = first.batches
     run(resumed, later, 2, 4)

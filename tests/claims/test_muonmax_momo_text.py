@@ -20,7 +20,7 @@ def planted(scale, loss):
     records = {
         at.cell.key: Record(
             Outcome.DONE,
-            {"val_loss": loss(at.cell), "truncated": 0.1, "seconds_per_step": 0.01},
+            {"val_loss": loss(at.cell), "truncated": 0.1, "ms_per_step": 10.0},
         )
         for at in placed
     }

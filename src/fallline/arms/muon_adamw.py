@@ -38,11 +38,15 @@ class MuonAdamW(Optimizer):
         if rest:
             self.halves.append(AdamW(rest, lr, betas=(0.95, 0.95), weight_decay=weight_decay))
         super().__init__([group for half in self.halves for group in half.param_groups], {})
-        self._share_groups()
+        self._share()
 
-    def _share_groups(self) -> None:
-        # The same dicts, not copies: a scheduler writes its lr here and the halves read it there.
-        self.param_groups = [group for half in self.halves for group in half.param_groups]
+    def _share(self) -> None:
+        # The same dicts, not copies: a scheduler writes its lr here and the halves read it there,
+        # the halves keep their state where a checkpoint looks for it.
+        groups = iter(self.param_groups)
+        for half in self.halves:
+            half.param_groups = [next(groups) for _ in half.param_groups]
+            half.state = self.state
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -55,12 +59,7 @@ class MuonAdamW(Optimizer):
             half.step()
         return loss
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the states of both halves."""
-        return {"halves": [half.state_dict() for half in self.halves]}
-
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the states of both halves."""
-        for half, state in zip(self.halves, state_dict["halves"], strict=True):
-            half.load_state_dict(state)
-        self._share_groups()
+        """Restore the state of both halves."""
+        super().load_state_dict(state_dict)
+        self._share()

@@ -39,11 +39,11 @@ def rate_over_time(r: Results) -> Figure:
     return figure
 
 
-def seconds_per_step(r: Results) -> Figure:
+def ms_per_step(r: Results) -> Figure:
     """Median time of a whole training step, forward and backward pass included."""
     from matplotlib.figure import Figure
 
-    medians = r.frame.groupby("arm", sort=False)["seconds_per_step"].median() * 1e3
+    medians = r.frame.groupby("arm", sort=False)["ms_per_step"].median()
     figure = Figure()
     axes = figure.add_subplot(xlabel="milliseconds per step")
     axes.barh(medians.index, medians)

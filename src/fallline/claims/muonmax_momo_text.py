@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from fallline.claims._pictures import (
     loss_against_learning_rate,
+    ms_per_step,
     rate_over_time,
-    seconds_per_step,
     truncated_against_learning_rate,
 )
 from fallline.claims._questions import (
@@ -82,7 +82,7 @@ study = Study(
     run=run,
     question="Does MuonMax-Momo train well at any learning rate on real English?",
     paper="arXiv:2510.09827",
-    metrics={"val_loss": "min", "truncated": "min", "seconds_per_step": "min"},
+    metrics={"val_loss": "min", "truncated": "min", "ms_per_step": "min"},
     # Just above ln 256 = 5.545, the loss of guessing: a diverged run is worth less than no run,
     # but not so much less that one alone could decide a spread.
     diverged={"val_loss": 6.0},
@@ -123,7 +123,7 @@ study = Study(
         loss_against_learning_rate,
         truncated_against_learning_rate,
         rate_over_time,
-        seconds_per_step,
+        ms_per_step,
     ],
     limits=Limits(seconds=300, gib=2, threads=1),
     sources=["fallline.optim", "fallline.tasks", "fallline.arms", "fallline.claims._training"],
