@@ -1,0 +1,341 @@
+import copy
+import io
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import Parameter
+
+from fallline.convex import (
+    AssumptionWarning,
+    L0L1Smooth,
+    LSmooth,
+    ShiftedSquareSmooth,
+    minimize_agd,
+)
+from fallline.optim import GeneralizedSmoothAGD
+from fallline.tasks import exponential_valley, spectrum_cosh
+
+UNIT = L0L1Smooth(1.0, 1.0)
+
+
+def parameters(problem, *sizes):
+    """The start, split over parameters."""
+    return [Parameter(part.clone()) for part in torch.tensor(problem.x0).split(sizes)]
+
+
+def feed(params, problem):
+    """Put the problem's gradient into the parameters' grads; return the point and the gap."""
+    x = torch.cat([p.detach().flatten() for p in params]).numpy()
+    gap, gradient = problem.fun(x)
+    for p, part in zip(params, torch.tensor(gradient).split([p.numel() for p in params])):
+        p.grad = part.reshape(p.shape)
+    return x, gap
+
+
+def trail(optimizer, params, problem, steps):
+    points = []
+    for _ in range(steps):
+        points.append(feed(params, problem)[0])
+        optimizer.step()
+    return np.array(points)
+
+
+def evaluated(problem, steps, **options):
+    """The points at which `minimize_agd` asks for a gradient."""
+    points = []
+
+    def fun(x):
+        points.append(x)
+        return problem.fun(x)
+
+    result = minimize_agd(fun, problem.x0, max_ngev=steps, gtol=0.0, **options)
+    return np.array(points), result
+
+
+@pytest.mark.parametrize("mode", ["schedule", "adaptive"])
+@pytest.mark.parametrize("L1R", [8.0, 16.0])
+def test_it_asks_for_the_same_gradients_as_minimize_agd(mode, L1R):
+    # At 16 the schedule starts with gradient descent.
+    problem, law = spectrum_cosh(L1R), L0L1Smooth(1.0, L1R)
+    options = {"smoothness": law, "radius": 1.0, "gap0": problem.gap, "mode": mode}
+    params = parameters(problem, 150, 250)
+    optimizer = GeneralizedSmoothAGD(params, **options)
+    points, result = evaluated(problem, 700, **options)
+    np.testing.assert_allclose(trail(optimizer, params, problem, 700), points, atol=1e-12)
+    assert optimizer.gap_bound == pytest.approx(result.gap_bound, rel=1e-9)
+    assert optimizer.n_rejected == result.n_rejected
+
+
+def test_study_a_takes_687_gradients():
+    problem = spectrum_cosh(8.0)
+    params = parameters(problem, 1, 399)
+    optimizer = GeneralizedSmoothAGD(
+        params, L0L1Smooth(1.0, 8.0), radius=1.0, gap0=problem.gap, mode="adaptive"
+    )
+    for calls in range(1, 800):
+        if feed(params, problem)[1] <= 1e-7:
+            break
+        optimizer.step()
+    assert calls == 687
+
+
+def test_rejections_go_back_and_agree_with_minimize_agd():
+    # A large Gamma_0 makes the first trials jump over the minimizer.
+    problem = exponential_valley()
+    options = {
+        "smoothness": L0L1Smooth(0.3, 0.2),
+        "radius": problem.radius / 100,
+        "gap0": problem.gap,
+        "mode": "adaptive",
+    }
+    params = parameters(problem, 1, 1)
+    optimizer = GeneralizedSmoothAGD(params, **options)
+    points, result = evaluated(problem, 300, **options)
+    assert result.n_rejected > 0
+    np.testing.assert_allclose(
+        trail(optimizer, params, problem, 300), points, rtol=1e-9, atol=1e-11
+    )
+    assert optimizer.n_rejected == result.n_rejected
+
+
+def test_gradients_that_are_not_finite_are_rejected():
+    # c x - log x leaves its domain under a law far too small.
+    x = Parameter(torch.tensor([0.05, 4.0], dtype=torch.float64))
+    optimizer = GeneralizedSmoothAGD([x], LSmooth(1.0))
+    for _ in range(200):
+        optimizer.zero_grad()
+        torch.where(x > 0, x - x.log(), math.nan).sum().backward()
+        optimizer.step()
+    assert optimizer.n_rejected > 0
+    x = Parameter(torch.tensor([0.05, 4.0], dtype=torch.float64))
+    optimizer = GeneralizedSmoothAGD([x], LSmooth(1.0), radius=1e-2, mode="schedule")
+    with pytest.raises(FloatingPointError, match="radius or smoothness is wrong"):
+        for _ in range(5):
+            optimizer.zero_grad()
+            torch.where(x > 0, x - x.log(), math.nan).sum().backward()
+            optimizer.step()
+
+
+def test_a_first_gradient_that_is_not_finite_raises_and_moves_nothing():
+    x = Parameter(torch.zeros(2))
+    optimizer = GeneralizedSmoothAGD([x], UNIT)
+    x.grad = torch.tensor([1.0, math.inf])
+    with pytest.raises(FloatingPointError, match="first gradient must be finite"):
+        optimizer.step()
+    assert not x.any()
+
+
+@pytest.mark.parametrize("mode", ["schedule", "adaptive"])
+def test_a_loaded_state_resumes_bit_for_bit(mode):
+    problem = spectrum_cosh(8.0)
+    options = {
+        "smoothness": L0L1Smooth(1.0, 8.0), "radius": 1.0, "gap0": problem.gap, "mode": mode,
+    }  # fmt: skip
+    params = parameters(problem, 150, 250)
+    optimizer = GeneralizedSmoothAGD(params, **options)
+    trail(optimizer, params, problem, 37)
+    check_resumption(optimizer, params, problem, options)
+
+
+def test_a_state_saved_right_after_a_rejection_resumes_bit_for_bit():
+    problem = exponential_valley()
+    options = {
+        "smoothness": L0L1Smooth(0.3, 0.2), "radius": problem.radius / 100, "gap0": problem.gap,
+    }  # fmt: skip
+    params = parameters(problem, 1, 1)
+    optimizer = GeneralizedSmoothAGD(params, **options)
+    while optimizer.n_rejected < 2:
+        trail(optimizer, params, problem, 1)
+    check_resumption(optimizer, params, problem, options)
+
+
+def test_a_state_saved_in_the_first_stage_resumes_bit_for_bit():
+    problem = spectrum_cosh(16.0)
+    options = {"smoothness": L0L1Smooth(1.0, 16.0), "radius": 1.0, "mode": "schedule"}
+    params = parameters(problem, 150, 250)
+    optimizer = GeneralizedSmoothAGD(params, **options)
+    trail(optimizer, params, problem, 5)
+    assert optimizer.gap_bound > 0.0
+    check_resumption(optimizer, params, problem, options)
+
+
+def check_resumption(optimizer, params, problem, options):
+    stream = io.BytesIO()
+    torch.save(optimizer.state_dict(), stream)
+    stream.seek(0)
+    loaded = [Parameter(p.detach().clone()) for p in params]
+    resumed = GeneralizedSmoothAGD(loaded, **options)
+    resumed.load_state_dict(torch.load(stream, weights_only=True))
+    cloned = copy.deepcopy(optimizer)
+    (copies,) = [group["params"] for group in cloned.param_groups]
+    expected = trail(optimizer, params, problem, 100)
+    np.testing.assert_array_equal(trail(resumed, loaded, problem, 100), expected)
+    np.testing.assert_array_equal(trail(cloned, copies, problem, 100), expected)
+    assert resumed.gap_bound == cloned.gap_bound == optimizer.gap_bound
+
+
+def test_groups_closures_and_missing_gradients():
+    def loss(parts):
+        return sum(p.cosh().sum() for p in parts)
+
+    start = [torch.tensor([2.0, -1.0]), torch.tensor([[0.5]]), torch.tensor([3.0])]
+
+    def run(grouped, closure):
+        parts = [Parameter(t.clone()) for t in start]
+        groups = [{"params": parts[:1]}, {"params": parts[1:]}] if grouped else parts
+        optimizer = GeneralizedSmoothAGD(groups, UNIT)
+        for k in range(20):
+
+            def evaluate(k=k):
+                optimizer.zero_grad()
+                value = loss(parts[: 2 if k % 3 else 3])  # the last one's grad is None at times
+                value.backward()
+                return value
+
+            if closure:
+                assert optimizer.step(evaluate).item() > 0.0
+            else:
+                evaluate()
+                assert optimizer.step() is None
+        return torch.cat([p.detach().flatten() for p in parts])
+
+    expected = run(grouped=False, closure=False)
+    assert torch.equal(run(grouped=True, closure=False), expected)
+    assert torch.equal(run(grouped=False, closure=True), expected)
+
+
+def test_a_missing_gradient_is_a_zero_gradient():
+    def run(fill):
+        parts = [Parameter(torch.tensor([2.0])), Parameter(torch.tensor([1.0]))]
+        optimizer = GeneralizedSmoothAGD(parts, UNIT)
+        for k in range(12):
+            optimizer.zero_grad()
+            (parts[0].cosh() + (parts[1].cosh() if k < 3 else 0.0)).backward()
+            if fill and parts[1].grad is None:
+                parts[1].grad = torch.zeros(1)
+            optimizer.step()
+        return torch.cat(parts).detach()
+
+    assert torch.equal(run(fill=True), run(fill=False))
+
+
+def test_no_gradient_at_all_moves_nothing():
+    x = Parameter(torch.tensor([1.0]))
+    optimizer = GeneralizedSmoothAGD([x], UNIT)
+    optimizer.step()
+    x.grad = torch.zeros(1)
+    optimizer.step()
+    assert x.item() == 1.0
+    assert optimizer.gap_bound is None
+    assert optimizer.n_rejected == 0
+
+
+def test_a_wrong_radius_warns_once_and_still_arrives():
+    problem = exponential_valley()
+    options = {
+        "smoothness": L0L1Smooth(2.0 * math.sqrt(math.e), 1.0),
+        "radius": problem.radius / 10,
+        "gap0": problem.gap,
+        "mode": "schedule",
+    }
+    params = parameters(problem, 1, 1)
+    optimizer = GeneralizedSmoothAGD(params, **options)
+    with pytest.warns(AssumptionWarning, match="falling back") as caught:
+        for calls in range(1, 500):
+            if feed(params, problem)[1] <= 1e-6:
+                break
+            optimizer.step()
+    assert calls <= 400
+    assert len(caught) == 1
+    assert optimizer.gap_bound is None
+    params = parameters(problem, 1, 1)
+    optimizer = GeneralizedSmoothAGD(params, **options, strict=True)
+    with pytest.raises(ValueError, match="radius, gap0 or smoothness is wrong"):
+        trail(optimizer, params, problem, 10)
+
+
+def test_the_certificate_lies_above_the_gap():
+    problem, law = spectrum_cosh(4.0, d=20), L0L1Smooth(1.0, 4.0)
+    for mode in ("schedule", "adaptive"):
+        params = parameters(problem, 20)
+        optimizer = GeneralizedSmoothAGD(params, law, radius=1.0, mode=mode)
+        for _ in range(200):
+            gap = feed(params, problem)[1]
+            rejected = optimizer.n_rejected
+            optimizer.step()
+            if optimizer.n_rejected == rejected:
+                assert gap <= optimizer.gap_bound * (1 + 1e-12)
+
+
+def test_float32_and_mixed_precisions_converge():
+    for dtypes in [(torch.float32, torch.float32), (torch.float32, torch.float64)]:
+        parts = [Parameter(torch.tensor([3.0, -2.0], dtype=dtype)) for dtype in dtypes]
+        optimizer = GeneralizedSmoothAGD(parts, UNIT, radius=6.0)
+        for _ in range(200):
+            optimizer.zero_grad()
+            sum(p.cosh().sum().double() for p in parts).backward()
+            optimizer.step()
+        assert all(p.abs().max() < 1e-2 for p in parts)
+
+
+def test_it_survives_compilation_of_the_step():
+    torch._dynamo.reset()
+    results = []
+    for compiled in (False, True):
+        x = Parameter(torch.tensor([3.0, -2.0]))
+        optimizer = GeneralizedSmoothAGD([x], UNIT)
+        step = torch.compile(optimizer.step, backend="eager") if compiled else optimizer.step
+        for _ in range(10):
+            optimizer.zero_grad()
+            x.cosh().sum().backward()
+            step()
+        results.append(x.detach().clone())
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"smoothness": lambda s: 1.0 + s}, TypeError, "CallableSmooth makes one"),
+        ({"radius": -1.0}, ValueError, "radius must be > 0 and finite, got -1.0"),
+        ({"gap0": -1.0}, ValueError, "gap0 must be >= 0 and finite, got -1.0"),
+        ({"mode": "two_stage"}, ValueError, "minimize_agd"),
+        ({"mode": "linesearch"}, ValueError, "minimize_agd"),
+        ({"mode": "schedule"}, ValueError, "needs radius; mode='adaptive' does without"),
+    ],
+)
+def test_bad_arguments_are_named(options, error, message):
+    with pytest.raises(error, match=message):
+        GeneralizedSmoothAGD([Parameter(torch.zeros(1))], **{"smoothness": UNIT, **options})
+
+
+def test_bad_parameters_and_groups_are_named():
+    x = Parameter(torch.ones(2))
+    with pytest.raises(TypeError, match="real and dense"):
+        GeneralizedSmoothAGD([Parameter(torch.ones(2, dtype=torch.complex64))], UNIT)
+    with pytest.raises(ValueError, match="unknown key 'lr' in a parameter group"):
+        GeneralizedSmoothAGD([{"params": [x], "lr": 0.1}], UNIT)
+    optimizer = GeneralizedSmoothAGD([x], UNIT)
+    optimizer.add_param_group({"params": [Parameter(torch.ones(1))]})
+    x.grad = torch.ones(2)
+    optimizer.step()
+    with pytest.raises(ValueError, match="cannot be added after the first step"):
+        optimizer.add_param_group({"params": [Parameter(torch.ones(1))]})
+    x.grad = torch.ones(2).to_sparse()
+    with pytest.raises(TypeError, match="gradients must be dense and real"):
+        optimizer.step()
+
+
+def test_a_barrier_law_takes_the_warm_start_and_arrives():
+    x = Parameter(torch.full((3,), 30.0, dtype=torch.float64))
+    radius = float((x.detach() - 1.0).norm())
+    optimizer = GeneralizedSmoothAGD(
+        [x], ShiftedSquareSmooth(math.sqrt(3.0)), radius=radius, mode="schedule"
+    )
+    for _ in range(3000):
+        optimizer.zero_grad()
+        (x - 1.0 - x.log()).sum().backward()
+        optimizer.step()
+    assert float((x - 1.0 - x.log()).sum()) <= optimizer.gap_bound
