@@ -1,5 +1,6 @@
 """Optimizers for training networks."""
 
+from fallline.optim._generalized_smooth_agd import GeneralizedSmoothAGD
 from fallline.optim._non_euclidean import NonEuclidean
 from fallline.optim._polar import polar
 from fallline.optim._presets import (
@@ -15,6 +16,7 @@ from fallline.optim._presets import (
 from fallline.optim._routing import split_params
 
 __all__ = [
+    "GeneralizedSmoothAGD",
     "Momo",
     "MuonAdam",
     "MuonAdamMomo",
