@@ -183,9 +183,9 @@ def test_minutes_stop_handing_out_in_time(tmp_path):
         "study = Study('slow', run=run, metrics={'y': 'min'},"
         " scales={'laptop': [Part('p', ['a'], seeds=50)]})\n"
     )
-    results = load_file(path).study.execute(store=tmp_path / "s.db", minutes=2 / 60)
+    results = load_file(path).study.execute(store=tmp_path / "s.db", minutes=4 / 60)
     done = sum(p.cell.key in results.records for p in results.placed)
-    assert 1 <= done < 10
+    assert 1 <= done < 20
     assert not results.complete
 
 
