@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -38,11 +37,11 @@ class Step(NamedTuple):
 
     eta: Tensor
     truncated: Tensor
-    F: Tensor | None = None
-    G: Tensor | None = None
-    S: Tensor | None = None
-    f_star: Tensor | None = None
-    layer_duals: Mapping[str, Tensor] = MappingProxyType({})
+    F: Tensor | None
+    G: Tensor | None
+    S: Tensor | None
+    f_star: Tensor | None
+    layer_duals: dict[str, Tensor]
 
 
 def steepest_step(
@@ -57,7 +56,7 @@ def steepest_step(
     if not _needs_duals(groups, rule):
         for group, m_g, z_g in zip(groups, m, z):
             _move(group, m_g, z_g, lr * group.s, rule)
-        return Step(lr, torch.zeros_like(lr, dtype=torch.bool))
+        return Step(lr, torch.zeros_like(lr, dtype=torch.bool), None, None, None, None, {})
 
     pairings = [
         torch.cat([_pair(group, m_g, z_g, rule, lr) for group, m_g, z_g in zip(groups, m, z)])

@@ -1,0 +1,197 @@
+"""Every refusal names the argument, the value and the valid range."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import Parameter
+
+from fallline.optim import Momo, MuonAdam, MuonMaxMomo, NonEuclidean, PolarGrad
+
+
+def pair():
+    return [Parameter(torch.zeros(2, 2))], [Parameter(torch.zeros(2))]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lr": -1.0}, r"lr must be in \[0, inf\), got -1.0"),
+        ({"lr": math.nan}, "lr must be in"),
+        ({"lr": torch.zeros(2)}, r"lr must hold one value, got shape \(2,\)"),
+        ({"beta": 1.0}, r"beta must be in \[0, 1\), got 1.0"),
+        ({"beta2": -0.1}, r"beta2 must be in \[0, 1\), got -0.1"),
+        ({"eps": -1e-8}, r"eps must be in \[0, inf\)"),
+        ({"weight_decay": -0.1}, r"weight_decay must be in \[0, inf\), got -0.1"),
+        ({"matrix_lr_ratio": 0.0}, r"matrix_lr_ratio must be in \(0, inf\), got 0.0"),
+        ({"f_star": math.inf}, "f_star must be in"),
+        ({"f_star": "estimate"}, "f_star must be one of 'auto', got 'estimate'"),
+        ({"lb0": math.nan}, "lb0 must be in"),
+        ({"matrix_norm": "nuclear"}, "matrix_norm must be one of 'spectral', 'linf'"),
+        ({"other_norm": "spectrum"}, "other_norm must be one of"),
+        ({"aggregation": "sum"}, "aggregation must be one of 'linf', 'l2', 'hybrid', got 'sum'"),
+        ({"polar": "qr"}, "polar must be one of"),
+        ({"polar_steps": 0}, "polar_steps must be at least 1, got 0"),
+        ({"polar_dtype": torch.int32}, "polar_dtype must be 'auto' or a floating"),
+        ({"polar_dtype": "bf16"}, "polar_dtype must be 'auto' or a floating"),
+        ({"nuclear": "svd"}, "nuclear must be one of 'cached', 'stale', 'frobenius'"),
+        ({"shape_scale": "spectral"}, "shape_scale must be one of None, 'rms'"),
+        ({"momentum_init": "ones"}, "momentum_init must be one of"),
+        ({"on_nonfinite": "ignore"}, "on_nonfinite must be one of 'raise', 'skip'"),
+        ({"nesterov": True}, "nesterov=True cannot be combined with truncate=True"),
+    ],
+)
+def test_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        NonEuclidean(pair(), **options)
+
+
+@pytest.mark.parametrize(
+    ("group", "error", "message"),
+    [
+        ({"kind": "tensor"}, ValueError, "kind must be one of 'matrix', 'other', got 'tensor'"),
+        ({"kind": "matrix"}, ValueError, r"of shape \(3,\) cannot have kind='matrix'"),
+        ({"kind": "other", "norm": "spectral"}, ValueError, "takes at least 2 dimensions"),
+        ({"kind": "other", "norm": "l1"}, ValueError, "norm must be one of"),
+        ({"kind": "other", "lr": 0.5}, ValueError, "share one lr, got 0.001 .* use lr_scale"),
+        ({"kind": "other", "lr_scale": 0}, ValueError, r"lr_scale must be in \(0, inf\)"),
+        ({"kind": "other", "weight_decay": -1}, ValueError, "weight_decay must be in"),
+        ({"kind": "other", "momentum": 0.9}, ValueError, "unknown key 'momentum'.*lr_scale"),
+    ],
+)
+def test_groups(group, error, message):
+    group = {"params": [Parameter(torch.zeros(3))]} | group
+    with pytest.raises(error, match=message):
+        MuonAdam([{"params": [Parameter(torch.zeros(2, 2))], "kind": "matrix"}, dict(group)])
+    opt = MuonAdam(pair())
+    with pytest.raises(error, match=message):
+        opt.add_param_group(dict(group))
+    assert len(opt.param_groups) == 2  # a refused group leaves no trace
+
+
+def test_presets_refuse_what_they_fix():
+    for make in (MuonMaxMomo, Momo):
+        with pytest.raises(TypeError, match="truncate"):
+            make([Parameter(torch.zeros(2))], truncate=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int64])
+def test_real_floating_parameters_only(dtype):
+    p = Parameter(torch.zeros(2, 2, dtype=dtype), requires_grad=dtype.is_complex)
+    with pytest.raises(TypeError, match=f"real floating-point tensor, got {dtype}"):
+        MuonAdam([{"params": [p], "kind": "matrix"}])
+
+
+def test_sparse_gradients_are_refused_by_name():
+    table = torch.nn.Embedding(5, 3, sparse=True)
+    opt = MuonAdam(table)
+    table(torch.tensor([1])).sum().backward()
+    with pytest.raises(TypeError, match="weight has a sparse gradient"):
+        opt.step()
+
+
+@pytest.mark.parametrize("make", [MuonMaxMomo, Momo])
+def test_truncation_needs_the_loss(make):
+    opt = make([Parameter(torch.zeros(2))])
+    message = rf"{make.__name__} needs the loss: step\(closure\) or step\(loss=\.\.\.\)"
+    with pytest.raises(ValueError, match=message):
+        opt.step()
+    with pytest.raises(ValueError, match=message):
+        opt.step(lambda: None)
+    with pytest.raises(ValueError, match="PolarGrad needs the loss"):
+        PolarGrad([Parameter(torch.zeros(2))], truncate=True).step()
+
+
+def test_one_loss_only():
+    opt = MuonMaxMomo([Parameter(torch.zeros(2))])
+    with pytest.raises(ValueError, match=r"more than once: step\(closure\) and step\(loss=...\)"):
+        opt.step(lambda: 1.0, loss=1.0)
+    opt.set_loss(1.0)
+    with pytest.raises(ValueError, match=r"step\(loss=...\) and set_loss\(loss\)"):
+        opt.step(loss=1.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "error", "message"),
+    [
+        (torch.zeros(3), ValueError, r"loss must hold one value, got shape \(3,\)"),
+        ("1", TypeError, "loss must be a scalar Tensor or a float, got str"),
+        (True, TypeError, "got bool"),
+    ],
+)
+def test_the_loss_is_one_number(loss, error, message):
+    w = Parameter(torch.zeros(2))
+    opt = MuonMaxMomo([w])
+    w.grad = torch.ones(2)
+    with pytest.raises(error, match=message):
+        opt.step(loss=loss)
+    with pytest.raises(error, match=message):
+        opt.set_loss(loss)
+
+
+def two_layers(**options):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 1)).double()
+    return model, MuonMaxMomo(model, **options)
+
+
+def spoil(model, value):
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    model[1].weight.grad[0, 1] = value
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("truncate", [True, False])
+def test_a_nonfinite_gradient_raises_by_name_and_nothing_moves(value, truncate):
+    model, opt = two_layers()
+    if not truncate:
+        opt = MuonAdam(model)
+    spoil(model, value)
+    before = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(FloatingPointError, match=r"gradient of 1\.weight is not finite"):
+        opt.step(loss=1.0)
+    assert all(torch.equal(p, b) for p, b in zip(model.parameters(), before))
+    assert not opt.state  # no average has seen it
+
+
+def test_a_nonfinite_loss_raises():
+    model, opt = two_layers()
+    spoil(model, 1.0)
+    with pytest.raises(FloatingPointError, match="the loss is not finite: nan"):
+        opt.step(loss=math.nan)
+
+
+def test_skipped_steps_are_counted_and_leave_everything():
+    model, opt = two_layers(on_nonfinite="skip")
+    spoil(model, math.nan)
+    before = [p.detach().clone() for p in model.parameters()]
+    opt.step(loss=1.0)
+    opt.step(loss=1.0)
+    assert opt.skipped_steps == 2
+    assert all(torch.equal(p, b) for p, b in zip(model.parameters(), before))
+    spoil(model, 1.0)
+    opt.step(loss=1.0)
+    assert opt.skipped_steps == 2
+    assert not torch.equal(model[1].weight, before[2])
+
+
+def test_huge_but_finite_gradients_pass():
+    """Norms and products of these overflow, the entries do not."""
+    for make in (MuonAdam, MuonMaxMomo):
+        W, b = Parameter(torch.full((2, 2), 1e20)), Parameter(torch.zeros(2))
+        W.grad, b.grad = torch.full((2, 2), 1e25), torch.zeros(2)
+        opt = make(([W], [b]), weight_decay=0.0)
+        try:
+            opt.step(loss=1.0)
+        except FloatingPointError as error:
+            pytest.fail(str(error))
+
+
+def test_groups_of_unequal_lr_are_refused_at_the_step():
+    W, b = pair()
+    opt = MuonAdam((W, b))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(opt, [lambda e: 1.0, lambda e: 0.5])
+    W[0].grad = torch.ones(2, 2)
+    with pytest.raises(ValueError, match="use lr_scale"):
+        opt.step()
+    del scheduler

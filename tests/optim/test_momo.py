@@ -1,0 +1,176 @@
+"""Truncation and lower bounds: the peer package, missing gradients, the estimate."""
+
+import momo
+import pytest
+import torch
+from torch.nn import Parameter
+
+from fallline.optim import Momo, MuonAdamMomo, MuonMaxMomo, NonEuclidean
+from fallline.optim._momo import truncated_step_size
+
+
+def least_squares(seed=0):
+    g = torch.Generator().manual_seed(seed)
+    A = torch.randn(20, 5, dtype=torch.float64, generator=g)
+    return A, A @ torch.randn(5, dtype=torch.float64, generator=g)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.9])
+def test_momo_equals_the_momo_package(beta):
+    A, b = least_squares()
+    ours, theirs = (Parameter(torch.zeros(5, dtype=torch.float64)) for _ in range(2))
+    opt = Momo([ours], lr=1.0, beta=beta, weight_decay=0.0)
+    peer = momo.Momo([theirs], lr=1.0, beta=beta, weight_decay=0.0, bias_correction=False)
+    trace = []
+    for _ in range(20):
+        losses = []
+        for w in (ours, theirs):
+            w.grad = None
+            loss = (A @ w - b).square().mean()
+            loss.backward()
+            losses.append(loss.detach())
+        opt.step(loss=losses[0])
+        peer.step(loss=losses[1])
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
+        trace.append(float(losses[0]))
+    assert min(trace) < trace[0] / 10
+
+
+@pytest.mark.parametrize("constrained", [True, False])
+def test_step_size_table(constrained):
+    def size(F, G, lr=0.1, f_star=1.0):
+        values = (torch.tensor(x, dtype=torch.float64) for x in (lr, F, f_star, G))
+        return float(truncated_step_size(*values, constrained=constrained))
+
+    assert size(F=3.0, G=100.0) == pytest.approx(2 / 100 if constrained else 2 / 100**2)
+    assert size(F=3.0, G=1.0) == 0.1  # the cap
+    assert size(F=0.5, G=1.0) == 0.0  # below the bound: never upwards
+    assert size(F=3.0, G=0.0) == size(F=1.0, G=0.0) == 0.1
+    assert size(F=3.0, G=1e-200) == 0.1  # G^2 underflows
+
+
+def late_run(joins, steps=6):
+    """Run with a second parameter whose gradient appears from step `joins` on."""
+    g = torch.Generator().manual_seed(1)
+    w = Parameter(torch.randn(3, dtype=torch.float64, generator=g))
+    late = Parameter(100 * torch.randn(4, dtype=torch.float64, generator=g))
+    opt = Momo([w, late], lr=1e-9, beta=0.9, weight_decay=0.0)
+    values = []
+    for t in range(steps):
+        w.grad = torch.randn(3, dtype=torch.float64, generator=g)
+        gradient = torch.randn(4, dtype=torch.float64, generator=g)
+        late.grad = gradient if t >= joins else None
+        opt.step(loss=5.0)
+        values.append(float(opt.last.F))
+    return values
+
+
+def test_a_layer_that_joins_late_does_not_disturb_the_model():
+    """Nothing moves at this lr, so every linearisation passes through the loss 5."""
+    assert late_run(0) == pytest.approx([5.0] * 6, abs=1e-4)
+    assert late_run(3) == pytest.approx([5.0] * 6, abs=1e-4)
+
+
+def test_a_layer_that_misses_steps_keeps_its_average():
+    w, other = (Parameter(torch.full((2,), 50.0, dtype=torch.float64)) for _ in range(2))
+    opt = Momo([w, other], lr=1e-9, weight_decay=0.0)
+    for t in range(8):
+        w.grad = torch.ones(2, dtype=torch.float64)
+        other.grad = torch.ones(2, dtype=torch.float64) * t if t % 3 == 0 else None
+        before = opt.state[other].get("exp_avg", torch.zeros(2)).clone()
+        opt.step(loss=3.0)
+        assert float(opt.last.F) == pytest.approx(3.0, abs=1e-4)
+        if t % 3:
+            assert torch.equal(opt.state[other]["exp_avg"], before)
+
+
+def test_zero_momentum_start_keeps_the_model_through_the_loss():
+    w = Parameter(torch.full((2,), 50.0, dtype=torch.float64))
+    opt = Momo([w], lr=1e-9, weight_decay=0.0, momentum_init="zeros")
+    for _ in range(3):
+        w.grad = torch.ones(2, dtype=torch.float64)
+        opt.step(loss=3.0)
+        assert float(opt.last.F) == pytest.approx(3.0, abs=1e-4)
+
+
+def one_parameter(**options):
+    w = Parameter(torch.zeros(2, dtype=torch.float64))
+    opt = NonEuclidean(
+        [{"params": [w], "kind": "other"}], other_norm="l2", matrix_norm="l2", aggregation="l2",
+        beta=0.0, weight_decay=0.0, **options,
+    )  # fmt: skip
+    return w, opt
+
+
+def step_with(w, opt, loss, gradient=(3.0, 4.0)):
+    w.grad = torch.tensor(gradient, dtype=torch.float64)
+    opt.step(loss=loss)
+    return opt.last
+
+
+def test_automatic_bound_by_hand_regularised():
+    w, opt = one_parameter(lr=0.01, f_star="auto", lb0=1.0)
+    last = step_with(w, opt, 10.0)  # eta = min(.01, 9/25); bound <- 10 - .5 * .01 * 25
+    assert float(last.f_star) == 1.0
+    assert float(opt.state[w]["lower_bound"]) == pytest.approx(9.875)
+    last = step_with(w, opt, 4.0)  # below the bound: bound <- 4 / 2 before the step
+    assert float(last.f_star) == pytest.approx(2.0)
+    assert float(last.eta) == pytest.approx(0.01)
+    last = step_with(w, opt, 1.2)  # max(0.6, lb0)
+    assert float(last.f_star) == pytest.approx(1.0)
+    assert float(last.eta) == pytest.approx(0.2 / 25)
+
+
+def test_automatic_bound_by_hand_constrained():
+    w, opt = one_parameter(lr=0.01, f_star="auto", constrained=True)
+    step_with(w, opt, 10.0)
+    assert float(opt.state[w]["lower_bound"]) == pytest.approx(10 - 0.5 * 0.01 * 5)
+    last = step_with(w, opt, 0.001, gradient=(0.3, 0.4))  # bound <- 0.0005, so eta = 0.0005 / 0.5
+    assert float(last.eta) == pytest.approx(0.001)
+    assert float(opt.state[w]["lower_bound"]) == pytest.approx(0.001 - 0.5 * 0.001 * 0.5)
+
+
+def test_the_bound_may_follow_the_step():
+    seen = []
+
+    def bound(step):
+        seen.append(step)
+        return 1.0 - step
+
+    w, opt = one_parameter(lr=1.0, f_star=bound)
+    assert float(step_with(w, opt, 2.0).eta) == pytest.approx(1 / 25)
+    assert float(step_with(w, opt, 2.0).eta) == pytest.approx(2 / 25)
+    assert seen == [0, 1]
+
+
+def test_clipped_gradients_keep_the_line_through_the_loss():
+    """Clipping before the step changes q and m alike: the model's value is still the loss."""
+    w = Parameter(torch.tensor([30.0, 40.0], dtype=torch.float64))
+    opt = MuonMaxMomo([{"params": [w], "kind": "other"}], lr=1e-3)
+    loss = w.square().sum()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_([w], 1.0)
+    opt.step(loss=loss)
+    assert float(opt.last.F) == pytest.approx(2500.0)
+
+
+@pytest.mark.parametrize("make", [MuonMaxMomo, MuonAdamMomo])
+def test_a_huge_learning_rate_is_tamed(make):
+    """The mechanism of the study's claim: the cap stops mattering once truncation acts."""
+    final = {}
+    for lr in (1e-2, 1.0, 100.0):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 16), torch.nn.Tanh(),
+            torch.nn.Linear(16, 1),
+        )  # fmt: skip
+        x = torch.randn(64, 8)
+        y = x[:, :1] * x[:, 1:2]
+        opt = make(model, lr=lr, weight_decay=0.0)
+        for _ in range(150):
+            opt.zero_grad()
+            loss = (model(x) - y).square().mean()
+            loss.backward()
+            opt.step(loss=loss)
+        final[lr] = loss.item()
+    assert max(final.values()) < 1.0, final
