@@ -63,7 +63,7 @@ def run_command(arguments: list[str], *, debug: bool = False) -> int:
 
 
 def _one_line(error: Exception) -> str:
-    from fallline.study.origin import StudyError
+    from fallline.study.errors import StudyError
 
     if hasattr(error, "format_message"):  # typer's usage errors, whichever click they come from
         return str(error.format_message())
@@ -362,7 +362,8 @@ def _methods() -> Iterator[tuple[str, str, str]]:
 def _study(name: str) -> Study:
     """Find a study in the catalog or load a user's file."""
     from fallline import claims
-    from fallline.study.origin import StudyError, load_file, studies_in
+    from fallline.study.errors import StudyError
+    from fallline.study.origin import load_file, studies_in
 
     if not name.endswith(".py"):
         return claims.load(name)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from fallline import arms as catalog
 from fallline.arms.training import train
 from fallline.study.driver import default_store
+from fallline.study.errors import StudyError
 from fallline.study.estimates import Estimate
-from fallline.study.origin import Origin, StudyError, blame, load_file
+from fallline.study.origin import Origin, blame, load_file
 from fallline.study.results import Results
 from fallline.study.spec import Cell, Direction, Limits, Part, Study
 from fallline.study.store import Store

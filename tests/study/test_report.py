@@ -14,8 +14,9 @@ from tests.study import planted
 
 from fallline.study import plots
 from fallline.study.checks import Check, at_least, at_most
+from fallline.study.errors import StudyError
 from fallline.study.estimates import Estimate
-from fallline.study.origin import Origin, StudyError
+from fallline.study.origin import Origin
 from fallline.study.record import Outcome, Record
 from fallline.study.report import fragment, publish, write_html, write_json, write_png
 from fallline.study.results import Results

@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fallline.study.errors import StudyError
 from fallline.study.executor import Finished, LocalExecutor
 from fallline.study.lock import locked
-from fallline.study.origin import StudyError
 from fallline.study.progress import Progress, default_progress, duration
 from fallline.study.provenance import environment, environment_hash
 from fallline.study.record import Record

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fallline.study.origin import StudyError
+from fallline.study.errors import StudyError
 
 
 @contextmanager

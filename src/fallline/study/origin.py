@@ -14,12 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from fallline.study.errors import StudyError
+
 if TYPE_CHECKING:
     from fallline.study.spec import Study
-
-
-class StudyError(Exception):
-    """Something about a study, its file or its store that the user can mend, said in one line."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fallline.study.origin import StudyError
+from fallline.study.errors import StudyError
 from fallline.study.record import Outcome, Record
 from fallline.study.spec import Cell, canonical
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fallline.study.origin import StudyError
+from fallline.study.errors import StudyError
 from fallline.study.report.origins import environments, mixtures
 from fallline.study.report.tables import failures, summaries
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fallline.study.origin import StudyError
+from fallline.study.errors import StudyError
 from fallline.study.report.machine import answer, as_json, write_text
 from fallline.study.report.origins import sources
 from fallline.study.report.svg import svg_file
