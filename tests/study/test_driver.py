@@ -16,7 +16,7 @@ from fallline.study import Arm, Outcome, Part, StudyError
 from fallline.study.driver import load
 from fallline.study.lock import locked
 from fallline.study.origin import load_file
-from fallline.study.progress import LineProgress
+from fallline.study.progress import BarProgress, LineProgress
 
 STUDIES = Path(__file__).parent / "studies"
 
@@ -228,6 +228,16 @@ def test_progress_lines_say_what_was_reused_and_what_failed(write, tmp_path):
     assert lines[0] == "mine: 4 cells, 1 reused from the store, 3 to run, 1 at a time"
     assert lines[-1] == "4/4 cells, 0 running, 2 failed"
     assert "failed: bad {} seed 0: RuntimeError: not yet" in lines
+
+
+def test_the_bar_fills_up(write, tmp_path):
+    progress = BarProgress()
+    study = write()
+    study.execute(store=tmp_path / "m.db", arms=["good"], seeds=1)
+    study.execute(store=tmp_path / "m.db", progress=progress)
+    (task,) = progress.bar.tasks
+    assert task.finished
+    assert task.fields["text"] == "4/4 cells, 0 running, 2 failed"
 
 
 def test_execute_refuses_bad_arguments(write, tmp_path):

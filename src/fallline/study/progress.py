@@ -110,7 +110,7 @@ class BarProgress(LineProgress):
 
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
         self.bar = Rich(*columns, console=Console(stderr=True))
-        self.task = self.bar.add_task("", text="", start=False)
+        self.task = self.bar.add_task("", text="")
 
     def start(self, study: Study, total: int, reused: int, jobs: int) -> None:
         """Show the bar."""
