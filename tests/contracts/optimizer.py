@@ -14,7 +14,9 @@ from torch import nn
 from torch.nn import Parameter
 
 from fallline import FalllineWarning
+from fallline.convex import LSmooth
 from fallline.optim import (
+    GeneralizedSmoothAGD,
     Momo,
     MuonAdam,
     MuonAdamMomo,
@@ -54,6 +56,9 @@ class Entry:
 
 MUON_GROUP = {"weight_decay": 0.5, "lr_scale": 2.0}
 REGISTRY = [
+    Entry(
+        "generalized-smooth-agd", GeneralizedSmoothAGD, {"smoothness": LSmooth(20.0)}, foreach=False
+    ),
     Entry("momo", Momo, {"lr": 0.1}, needs_loss=True, per_group_options=MUON_GROUP),
     Entry("muon-adam", MuonAdam, {"lr": 0.01}, per_group_options=MUON_GROUP),
     Entry(

@@ -315,10 +315,48 @@ def test_bad_parameters_and_groups_are_named():
     optimizer.add_param_group({"params": [Parameter(torch.ones(1))]})
     x.grad = torch.ones(2)
     optimizer.step()
-    with pytest.raises(ValueError, match="cannot be added after the first step"):
-        optimizer.add_param_group({"params": [Parameter(torch.ones(1))]})
+    known = GeneralizedSmoothAGD([x], UNIT, radius=3.0)
+    known.step()
+    with pytest.raises(ValueError, match="cannot be added to a run with a radius"):
+        known.add_param_group({"params": [Parameter(torch.ones(1))]})
     x.grad = torch.ones(2).to_sparse()
     with pytest.raises(TypeError, match="gradients must be dense and real"):
+        optimizer.step()
+
+
+def test_a_new_group_starts_the_method_again():
+    def run(optimizer, parts, steps):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            sum(p.cosh().sum() for p in parts).backward()
+            optimizer.step()
+
+    parts = [Parameter(torch.tensor([2.0])), Parameter(torch.tensor([1.0]))]
+    optimizer = GeneralizedSmoothAGD(parts[:1], UNIT)
+    run(optimizer, parts[:1], 5)
+    optimizer.add_param_group({"params": parts[1:]})
+    again = [Parameter(p.detach().clone()) for p in parts]
+    run(optimizer, parts, 5)
+    run(GeneralizedSmoothAGD(again, UNIT), again, 5)
+    assert torch.equal(torch.cat(parts), torch.cat(again))
+
+
+@pytest.mark.parametrize("mode", ["schedule", "adaptive"])
+def test_a_scheduler_takes_a_share_of_the_step_and_keeps_the_certificate(mode):
+    problem, law = spectrum_cosh(4.0, d=20), L0L1Smooth(1.0, 4.0)
+    params = parameters(problem, 20)
+    optimizer = GeneralizedSmoothAGD(params, law, radius=1.0, gap0=problem.gap, mode=mode)
+    warmup = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda t: min(1.0, t / 10))
+    for t in range(200):
+        x, gap = feed(params, problem)
+        optimizer.step()
+        assert gap <= optimizer.gap_bound * (1 + 1e-12)
+        if t == 0:
+            np.testing.assert_array_equal(feed(params, problem)[0], x)
+        warmup.step()
+    assert gap < 1e-3
+    optimizer.param_groups[0]["lr"] = 1.5
+    with pytest.raises(ValueError, match=r"lr in \[0, 1\]"):
         optimizer.step()
 
 

@@ -29,13 +29,16 @@ class GeneralizedSmoothAGD(Optimizer):
     """Minimize a full-batch, deterministic, convex loss whose curvature grows with its gradient.
 
     The torch face of `fallline.convex.minimize_agd`: the same iterates, one gradient per `step()`,
-    no learning rate. The parameters hold the point at which the next gradient is wanted, and all
-    groups form one vector. A stochastic gradient voids the guarantee: use it with the whole data
-    set in each step, or with gradients summed over shards.
+    no learning rate to tune. The parameters hold the point at which the next gradient is wanted,
+    and all groups form one vector. A stochastic gradient voids the guarantee: use it with the whole
+    data set in each step, or with gradients summed over shards.
 
     In mode ``"adaptive"`` the gradient that arrives at `step()` judges the last step; if it shows
     that step to be too long, the parameters go back and a step of half the length is tried. No
     closure is needed, but a parameter then differs from an iterate until it has been judged.
+
+    Every group's ``lr`` is 1: the share of the proven step that is taken. A scheduler may lower it,
+    which keeps every guarantee.
 
     Parameters
     ----------
@@ -65,7 +68,7 @@ class GeneralizedSmoothAGD(Optimizer):
     ------
     ValueError
         If an argument is out of range, `mode` needs one that is missing or belongs to
-        `minimize_agd`, a group has options, or a group is added after the first step.
+        `minimize_agd`, a group has options, or one is added to a run that knows a radius.
     TypeError
         If `smoothness` is not a law, or a parameter or gradient is complex or sparse.
     FloatingPointError
@@ -127,13 +130,13 @@ class GeneralizedSmoothAGD(Optimizer):
         self.gap0 = gap0
         self.mode = "adaptive" if mode == "auto" else mode
         self.strict = strict
-        super().__init__(params, {})
+        super().__init__(params, {"lr": 1.0})
 
     @property
     def gap_bound(self) -> float | None:
         """Certified bound on f - f* where the last accepted gradient was taken, or None."""
         memory = self._memory()
-        if "s" not in memory or math.isnan(memory["delta"]) or self.radius is None:
+        if "s" not in memory or memory["delta"] is None or self.radius is None:
             return None
         if memory["warming_up"]:
             return float(memory["s"] * self.radius)
@@ -180,14 +183,16 @@ class GeneralizedSmoothAGD(Optimizer):
         s = float(get_total_norm(g)) if g else 0.0
         if s == 0.0:
             return  # a minimizer: momentum must not carry the parameters away
+        share = self._share()
         memory = self._memory()
         if "Gamma" not in memory:
             self._begin(memory, s)
         if memory["warming_up"]:
             if not self._is_warm(memory, s):
-                torch._foreach_add_(with_grad, g, alpha=-float(self.smoothness.gd_step(s)))
+                step = share * float(self.smoothness.gd_step(s))
+                torch._foreach_add_(with_grad, g, alpha=-step)
                 return
-        elif not math.isnan(memory["alpha"]) and not self._accept(memory, s, y, with_grad, g):
+        elif memory["alpha"] is not None and not self._accept(memory, s, y, with_grad, g):
             self._take_back(memory, y)
             memory["gamma"] *= 0.5
             self._move(memory, y, y, self._vectors("g", y))
@@ -195,11 +200,22 @@ class GeneralizedSmoothAGD(Optimizer):
         memory["s"] = s
         law, Gamma = self.smoothness, memory["Gamma"]
         if memory["adaptive"]:
-            memory["gamma"] = 1.0 / float(law(s))
+            memory["gamma"] = share / float(law(s))
             self._keep(with_grad, g, y)
         else:
-            memory["gamma"] = scheduled_step(law, self._certificate(memory).energy(Gamma))
-        self._move(memory, y, with_grad, g)
+            memory["gamma"] = share * scheduled_step(law, self._certificate(memory).energy(Gamma))
+        if share:
+            self._move(memory, y, with_grad, g)
+        else:
+            memory["alpha"] = 0.0
+
+    def _share(self) -> float:
+        shares = {float(group["lr"]) for group in self.param_groups}
+        if len(shares) > 1 or not 0.0 <= min(shares) <= max(shares) <= 1.0:
+            raise ValueError(
+                f"all groups share one lr in [0, 1], the share of the proven step, got {shares}"
+            )
+        return shares.pop()
 
     def _begin(self, memory: dict[str, Any], s: float) -> None:
         if not math.isfinite(s):
@@ -209,10 +225,10 @@ class GeneralizedSmoothAGD(Optimizer):
             adaptive=adaptive,
             warming_up=False,
             n_rejected=0,
-            delta=math.nan,
+            delta=None,
             Gamma_0=float(self.smoothness(0.0)),
-            gamma=math.nan,
-            alpha=math.nan,
+            gamma=None,
+            alpha=None,
         )
         if self.radius is not None:
             self._certify(memory, self.gap0 or s * self.radius)
@@ -283,7 +299,7 @@ class GeneralizedSmoothAGD(Optimizer):
             AssumptionWarning,
             stacklevel=6,
         )
-        memory["adaptive"], memory["delta"] = True, math.nan
+        memory["adaptive"], memory["delta"] = True, None
         torch._foreach_copy_(self._vectors("u", y), y)
 
     def _move(
@@ -301,8 +317,7 @@ class GeneralizedSmoothAGD(Optimizer):
         """Rebuild y = (1 + alpha) y+ - alpha u + gamma g, which costs no copy in every step."""
         memory["n_rejected"] += 1
         alpha, u = memory["alpha"], self._vectors("u", y)
-        torch._foreach_mul_(y, 1.0 + alpha)
-        torch._foreach_add_(y, u, alpha=-alpha)
+        torch._foreach_lerp_(y, u, -alpha)  # exact where u = y, as for a frozen parameter
         torch._foreach_add_(y, self._vectors("g", y), alpha=memory["gamma"])
 
     def _keep(self, with_grad: list[Tensor], g: list[Tensor], y: list[Tensor]) -> None:
@@ -327,7 +342,7 @@ class GeneralizedSmoothAGD(Optimizer):
         return memory
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters before the first step; a group has no options of its own.
+        """Add parameters, which starts the method again; a group has no options of its own.
 
         Parameters
         ----------
@@ -340,16 +355,19 @@ class GeneralizedSmoothAGD(Optimizer):
                 f"unknown key {options[0]!r} in a parameter group: all parameters form one vector, "
                 "whose step has no options per group"
             )
-        if self.param_groups and "Gamma" in self._memory():
+        started = bool(self.param_groups) and "Gamma" in self._memory()
+        if started and self.radius is not None:
             raise ValueError(
-                "a parameter group cannot be added after the first step: it would change the "
-                "problem; make a new optimizer"
+                "a parameter group cannot be added to a run with a radius, which bounded the "
+                "distance without it; make a new optimizer"
             )
         super().add_param_group(param_group)
         for p in self.param_groups[-1]["params"]:
             if not p.is_floating_point() or p.layout != torch.strided:
                 del self.param_groups[-1]
                 raise TypeError(f"parameters must be real and dense, got {p.dtype}, {p.layout}")
+        if started:
+            self.state.clear()
 
     def __getstate__(self) -> dict[str, Any]:
         own = {name: self.__dict__[name] for name in self._PERSISTENT}
