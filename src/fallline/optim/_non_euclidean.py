@@ -246,7 +246,8 @@ class NonEuclidean(Optimizer):
             self.last = steepest_step(groups, self._rule, lr, truncation)
         return given
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    # As on torch's own optimizers: `torch.compiler.disable` would import the compiler at once.
+    @torch._disable_dynamo  # type: ignore[attr-defined]
     def _prepare(
         self, loss: LossLike | None
     ) -> tuple[list[Layers], Tensor, Truncation | None] | None:
