@@ -27,15 +27,18 @@ def truncated_against_learning_rate(r: Results) -> Figure:
 
 def rate_over_time(r: Results) -> Figure:
     """Step size that MuonMax-Momo took, over the steps of the first seed, by learning rate."""
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     curves = r.where(arm="muonmax-momo", seed=r.seeds[0]).curves()
     figure = Figure()
     axes = figure.add_subplot(xlabel="step", ylabel="step size η", yscale="log")
     if not curves.empty:
-        for lr, points in curves.groupby("lr"):
-            axes.plot(points["step"], points["eta"], label=f"lr {lr:g}", linewidth=1.2)
-        axes.legend(ncols=2)
+        by_lr = list(curves.groupby("lr"))
+        for i, (lr, points) in enumerate(by_lr):
+            colour = colormaps["viridis"](0.9 * i / max(1, len(by_lr) - 1))
+            axes.plot(points["step"], points["eta"], color=colour, label=f"lr {lr:g}")
+        figure.legend(loc="outside right upper", reverse=True)
     return figure
 
 
@@ -43,9 +46,11 @@ def ms_per_step(r: Results) -> Figure:
     """Median time of a whole training step, forward and backward pass included."""
     from matplotlib.figure import Figure
 
+    from fallline.study import plots
+
     medians = r.frame.groupby("arm", sort=False)["ms_per_step"].median()
     figure = Figure()
     axes = figure.add_subplot(xlabel="milliseconds per step")
-    axes.barh(medians.index, medians)
+    axes.barh(medians.index, medians, color=plots.COLOURS[0])
     axes.invert_yaxis()
     return figure

@@ -31,13 +31,13 @@ ENTROPY_RATE = 1.506
 
 ARMS = (
     "adamw",
+    "muonmax-momo",
     "torch-muon",
-    "scion",
     "muon-adam",
+    "muon-adam-momo",
+    "scion",
     "polargrad",
     "muonmax",
-    "muon-adam-momo",
-    "muonmax-momo",
     Arm(
         "muon-adam-momo-tight",
         settings={"optimizer": "muon-adam-momo", "f_star": ENTROPY_RATE},

@@ -28,15 +28,15 @@ from fallline.tasks import english_text
 
 ARMS = (
     "adamw",
+    "muonmax-momo",
     "torch-muon",
     "muon-adam",
+    "muon-adam-momo",
     "scion",
     "polargrad",
     "muonmax",
-    "muon-adam-momo",
-    "muonmax-momo",
 )
-DEMO_ARMS = ("adamw", "torch-muon", "muon-adam", "muonmax-momo")
+DEMO_ARMS = ("adamw", "muonmax-momo", "torch-muon", "muon-adam")
 LRS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 DEMO_LRS = (0.001, 0.003, 0.01, 0.03, 0.1)
 # The text changes with the version of Python, and so must the cells that were trained on it.

@@ -83,7 +83,8 @@ def sensitivity(
     """Draw the metric along an axis: each arm's median, with the range of its seeds as a band.
 
     Where a seed diverged there is a cross at the edge of the picture, and the line leaves through
-    that edge where the median did.
+    that edge where the median did, or where it is worse than what a diverged cell counts as: one
+    lost run must not flatten all others.
     """
     from matplotlib.figure import Figure
 
@@ -99,18 +100,20 @@ def sensitivity(
             axes.set_xticks(list(labels), list(labels.values()))
         elif min(place.values()) > 0 and max(place.values()) >= 10 * min(place.values()):
             axes.set_xscale("log")
-        low, high = _limits([y for at in seen.values() for ys, _ in at.values() for y in ys])
+        lost_value = view.study.diverged.get(metric, sign * math.inf)
+        drawn = [y for at in seen.values() for ys, _ in at.values() for y in ys]
+        low, high = _limits([y for y in drawn if sign * y <= sign * lost_value])
         axes.set_ylim(low, high)
         worse = high if sign > 0 else low
         ends = {}
         crowd: Counter[float] = Counter()
         for arm, at in seen.items():
-            colour, marker = _look(view, arm)
+            colour, marker, dashes = _look(view, arm)
             x = [place[value] for value in at]
             medians = [_median(ys + [sign * math.inf] * lost) for ys, lost in at.values()]
-            y = [worse if math.isinf(median) else median for median in medians]
-            kept = [j for j, median in enumerate(medians) if math.isfinite(median)]
-            axes.plot(x, y, color=colour, marker=marker, markevery=kept)
+            kept = [j for j, median in enumerate(medians) if sign * median <= sign * worse]
+            y = [median if j in kept else worse for j, median in enumerate(medians)]
+            axes.plot(x, y, dashes, color=colour, marker=marker, markevery=kept)
             lows, highs = (
                 [end(ys, default=math.nan) for ys, _ in at.values()] for end in (min, max)
             )
@@ -141,12 +144,12 @@ def curves(results: Results, value: str, *, part: str | None = None, title: str 
         axes = figure.add_subplot()
         ends = {}
         for arm in view.arms:
-            colour, _ = _look(view, arm)
+            colour, _, dashes = _look(view, arm)
             by_step = frame[frame["arm"] == arm].groupby("step")[value]
             median, low, high = by_step.median().dropna(), by_step.min(), by_step.max()
             # More points than a screen has columns only make the file large.
             median = median.iloc[:: max(1, len(median) // 400)]
-            axes.plot(median.index, median, color=colour)
+            axes.plot(median.index, median, dashes, color=colour)
             low, high = low.loc[median.index], high.loc[median.index]
             axes.fill_between(median.index, low, high, color=colour, alpha=0.15, linewidth=0)
             if len(median):
@@ -260,9 +263,10 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _look(view: Results, arm: str) -> tuple[str, str]:
+def _look(view: Results, arm: str) -> tuple[str, str, str]:
     i = view.all_arms.index(arm)
-    return COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+    dashes = "-" if i < len(COLOURS) else "--"
+    return COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)], dashes
 
 
 def _short(name: str) -> str:
@@ -277,7 +281,7 @@ def _label_ends(axes: Axes, ends: Mapping[str, tuple[float, float]], view: Resul
     heights = {arm: float(transform.transform(end)[1]) for arm, end in ends.items()}
     heights = _apart(heights, gap=0.08)
     for arm, height in heights.items():
-        colour, marker = _look(view, arm)
+        colour, marker, _ = _look(view, arm)
         axes.annotate(
             "",
             ends[arm],
