@@ -48,7 +48,8 @@ def integer_weights(weights: Floats, total_cost: int, limit: int) -> tuple[Ints,
             f"in capacities below {limit}; install OR-Tools (pip install 'fallline[graphs]') for "
             "64-bit ones, give integer weights, or lower cost_resolution"
         )
-    scale = Fraction(M) / Fraction(math.fsum(weights))
+    # Rounding adds less than one unit per route.
+    scale = Fraction(M - len(weights)) / Fraction(math.fsum(weights))
     return np.maximum(1, np.rint(weights * float(scale))).astype(np.int64), scale
 
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     )
     from fallline.tasks.english import EnglishText, english_bytes, english_text
     from fallline.tasks.gpt import GPT
+    from fallline.tasks.grid_routes import GridRoutes
     from fallline.tasks.handwritten import digits
+    from fallline.tasks.itineraries import Itineraries, peeling_trap
     from fallline.tasks.markov import MarkovMixture, markov_mixture, sample_markov_mixture
     from fallline.tasks.schedule import constant_then_linear
     from fallline.tasks.training import TrainingTask
@@ -29,6 +31,8 @@ _HOME = {
     "ConvexProblem": "convex",
     "EnglishText": "english",
     "GPT": "gpt",
+    "GridRoutes": "grid_routes",
+    "Itineraries": "itineraries",
     "MarkovMixture": "markov",
     "TrainingTask": "training",
     "constant_then_linear": "schedule",
@@ -38,6 +42,7 @@ _HOME = {
     "english_text": "english",
     "exponential_valley": "convex",
     "markov_mixture": "markov",
+    "peeling_trap": "itineraries",
     "poisson_counts": "convex",
     "poisson_regression": "convex",
     "sample_markov_mixture": "markov",
@@ -49,6 +54,8 @@ __all__ = [
     "GPT",
     "ConvexProblem",
     "EnglishText",
+    "GridRoutes",
+    "Itineraries",
     "MarkovMixture",
     "TrainingTask",
     "constant_then_linear",
@@ -58,6 +65,7 @@ __all__ = [
     "english_text",
     "exponential_valley",
     "markov_mixture",
+    "peeling_trap",
     "poisson_counts",
     "poisson_regression",
     "sample_markov_mixture",
