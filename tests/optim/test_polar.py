@@ -187,5 +187,8 @@ def test_each_matches_one_by_one_in_bfloat16_batches():
     g = torch.Generator().manual_seed(7)
     matrices = [torch.randn(s, generator=g) for s in [(40, 40), (90, 30), (40, 40), (0, 3)] * 3]
     options = {"method": "polar_express", "steps": 5, "dtype": torch.bfloat16}
-    for m, u in zip(matrices, private.polar_each(matrices, **options)):
+    factors, norms = private.polar_each(matrices, **options, nuclear=True)
+    for m, u, n in zip(matrices, factors, norms):
         torch.testing.assert_close(u.to(m.dtype), polar(m, **options), rtol=0, atol=0.04)
+        torch.testing.assert_close(n, (m * u).sum())
+    assert private.polar_each(matrices, **options)[1] == []

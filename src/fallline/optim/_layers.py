@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fallline.optim._norms import NORMS, Tensors
+from fallline.optim._inner import dot, inner
+from fallline.optim._norms import NORMS
 from fallline.optim._rule import Rule, ShapeScale
 from fallline.optim._sharding import is_sharded, local, sum_over_shards
 
@@ -137,20 +138,6 @@ def layers_of(
         fresh=fresh,
         sharded=part.params if is_sharded(part.params[0]) else [],
     )
-
-
-def inner(xs: Tensors, ys: Tensors, like: Tensor) -> Tensor:
-    """``<x, y>`` of each pair as one vector, with the dtype and on the device of `like`."""
-    return torch.stack([dot(x, y) for x, y in zip(xs, ys)]).to(like)
-
-
-def dot(x: Tensor, y: Tensor) -> Tensor:
-    """``<x, y>`` in at least single precision."""
-    wide = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
-    x, y = x.to(wide), y.to(wide)
-    if x.is_contiguous() and y.is_contiguous():
-        return torch.dot(x.view(-1), y.view(-1))
-    return (x * y).sum()
 
 
 def scalar(value: float | Tensor, like: Tensor) -> Tensor:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Literal, get_args
 
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fallline.optim._checks import choice, positive_int
+from fallline.optim._inner import dot
 
 PolarMethod = Literal["polar_express", "newton_schulz", "svd"]
 PolarDtype = torch.dtype | Literal["auto"]
@@ -36,6 +36,7 @@ _AMX_MIN_SIDE = 128
 # Measured: the Gram matrices of a batch must share the second-level cache, and buffers above a few
 # MiB are returned to the system and paged in anew at every step.
 _CPU_BATCH_VALUES = 2**17
+_ALL = 2**30
 # On the m x m Gram matrix a step costs 8 m^3 flops, on the m x n matrix 4 m^2 n + 2 m^3.
 _GRAM_MIN_ASPECT = 2
 
@@ -112,41 +113,69 @@ def polar(
 
 
 def polar_each(
-    matrices: Sequence[Tensor], *, method: PolarMethod, steps: int, dtype: PolarDtype
-) -> list[Tensor]:
-    """`polar` of each 2-D matrix, left in the dtype of the iteration.
+    matrices: Sequence[Tensor],
+    *,
+    method: PolarMethod,
+    steps: int,
+    dtype: PolarDtype,
+    nuclear: bool = False,
+) -> tuple[list[Tensor], list[Tensor]]:
+    """`polar` of each 2-D matrix in the dtype of the iteration; with `nuclear`, ``<m, polar(m)>``.
 
     In bfloat16 equal shapes share batched products: matrix units wait for single small ones. In
-    float32 on a CPU one matrix after another is faster, because it stays in cache.
+    float32 on a CPU one matrix after another is faster, because it stays in cache. The nuclear
+    norms are taken here for the same reason.
     """
-    if method == "svd":
-        return [_exact(m) if m.numel() else torch.zeros_like(m) for m in matrices]
     rows = _coefficients(method, steps, "every_step")
     factors: dict[int, Tensor] = {}
+    norms: dict[int, Tensor] = {}
+    for chunk in _chunks(matrices, method, dtype):
+        some = [matrices[i] for i in chunk]
+        for i, m, u in zip(chunk, some, _chunk_factors(some, method, rows, dtype)):
+            factors[i] = u
+            if nuclear:
+                norms[i] = dot(m, u)
+    order = range(len(matrices))
+    return [factors[i] for i in order], [norms[i] for i in order if nuclear]
+
+
+def _chunk_factors(
+    matrices: list[Tensor], method: PolarMethod, rows: list[Row], dtype: PolarDtype
+) -> Sequence[Tensor]:
+    first = matrices[0]
+    if first.numel() == 0:
+        return [torch.zeros_like(first)]
+    if method == "svd":
+        return [_exact(first)]
+    working = working_dtype(first, dtype)
+    if working != torch.bfloat16:
+        return [_factor(_normalised(first, method, working), rows)]
+    X = _normalised_batch(matrices, method)
+    if len(matrices) == 1:  # as a batch of one, X @ X.mT would miss the fast kernel
+        return [_factor(X[0], rows)]
+    return _factor(X, rows).unbind()
+
+
+def _chunks(
+    matrices: Sequence[Tensor], method: PolarMethod, dtype: PolarDtype
+) -> Iterator[list[int]]:
+    """Yield the indices of the matrices that go through one product together."""
     alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     for i, m in enumerate(matrices):
-        if m.numel() == 0:
-            factors[i] = torch.zeros_like(m)
-        elif working_dtype(m, dtype) == torch.bfloat16:
+        if m.numel() and method != "svd" and working_dtype(m, dtype) == torch.bfloat16:
             alike[(m.shape, m.dtype, m.device)].append(i)
         else:
-            factors[i] = _factor(_normalised(m, method, working_dtype(m, dtype)), rows)
+            yield [i]
     for indices in alike.values():
         size = _batch_size(matrices[indices[0]])
         for start in range(0, len(indices), size):
-            chunk = indices[start : start + size]
-            X = _normalised_batch([matrices[i] for i in chunk], method)
-            if len(chunk) == 1:  # as a batch of one, X @ X.mT would miss the fast kernel
-                factors[chunk[0]] = _factor(X[0], rows)
-            else:
-                factors.update(zip(chunk, _factor(X, rows).unbind()))
-    return [factors[i] for i in range(len(matrices))]
+            yield indices[start : start + size]
 
 
 def _batch_size(m: Tensor) -> int:
     """How many matrices like `m` go through one product: on a CPU what its cache holds."""
     if m.device.type != "cpu":
-        return sys.maxsize
+        return _ALL
     return max(1, _CPU_BATCH_VALUES // min(m.shape) ** 2)
 
 

@@ -82,7 +82,7 @@ def polar_of_shards(
         ).full_tensor()
         if mesh.ndim > 1 or i % mesh.size() == mesh.get_local_rank():
             mine[i] = whole.flatten(1)
-    factors = polar_each(list(mine.values()), method=method, steps=steps, dtype=dtype)
+    factors, _ = polar_each(list(mine.values()), method=method, steps=steps, dtype=dtype)
     mine = dict(zip(mine, factors))
 
     result = []

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from fallline.optim._aggregation import aggregate
-from fallline.optim._layers import Layers, inner
+from fallline.optim._inner import inner
+from fallline.optim._layers import Layers
 from fallline.optim._lower_bound import after_step, reset_if_above
 from fallline.optim._momo import truncated_step_size
 from fallline.optim._norms import NORMS, Tensors, elementwise_direction
@@ -50,17 +51,18 @@ def steepest_step(
     """Move each layer by ``-eta_t (G if regularised else 1) a_l lmo_l``, after weight decay."""
     for group in groups:  # 1
         _update_averages(group, rule)
+    duals_wanted = _needs_duals(groups, rule)
     m = [_slope(group, rule) for group in groups]
-    z = [_direction(group, m_g, rule) for group, m_g in zip(groups, m)]  # 3
+    like = lr if duals_wanted else None
+    directions = [_direction(group, m_g, rule, like) for group, m_g in zip(groups, m)]  # 3
+    z = [z_g for z_g, _ in directions]
 
-    if not _needs_duals(groups, rule):
+    if not duals_wanted:
         for group, m_g, z_g in zip(groups, m, z):
             _move(group, m_g, z_g, lr * group.s, rule)
         return Step(lr, torch.zeros_like(lr, dtype=torch.bool), None, None, None, None, {})
 
-    pairings = [
-        torch.cat([_pair(group, m_g, z_g, rule, lr) for group, m_g, z_g in zip(groups, m, z)])
-    ]
+    pairings = [torch.cat([mz_g for _, mz_g in directions if mz_g is not None])]
     if truncation is not None:  # 2, before any parameter moves
         pairings.append(truncation.gw)
         pairings.append(torch.cat([inner(group.m, group.w, lr) for group in groups]))
@@ -108,35 +110,40 @@ def _slope(group: Layers, rule: Rule) -> Tensors:
     return group.m
 
 
-def _direction(group: Layers, m: Tensors, rule: Rule) -> Tensors | None:
-    """``z`` of each layer; None where the polar factor is wanted only when the layer moves."""
+def _direction(
+    group: Layers, m: Tensors, rule: Rule, like: Tensor | None
+) -> tuple[Tensors | None, Tensor | None]:
+    """``z`` of each layer, None where it is wanted only when the layer moves, and ``<m, z>``.
+
+    Without `like` nobody wants the pairing. The Frobenius stand-in for a nuclear norm gives
+    ``<m, m>``, a stale one 0 until `_exchange_nuclear_norms`.
+    """
     if group.norm != "spectral":
-        return elementwise_direction(group.norm, m, group.v, rule.eps)
+        z = elementwise_direction(group.norm, m, group.v, rule.eps)
+        return z, None if like is None else inner(m, z, like)
     if rule.nuclear == "cached" or (rule.nuclear == "stale" and group.fresh):
-        return _polar_factors(group, m, rule)
-    return None
+        return _polar_factors(group, m, rule, like)
+    if like is None:
+        return None, None
+    return None, inner(m, m, like) if rule.nuclear == "frobenius" else like.new_zeros(len(m))
 
 
-def _polar_factors(group: Layers, m: Tensors, rule: Rule) -> list[Tensor]:
+def _polar_factors(
+    group: Layers, m: Tensors, rule: Rule, like: Tensor | None
+) -> tuple[list[Tensor], Tensor | None]:
     method, steps, dtype = rule.polar, rule.polar_steps, rule.polar_dtype
     if group.sharded:
-        return polar_of_shards(m, group.sharded, method=method, steps=steps, dtype=dtype)
-    flat = polar_each([m_l.flatten(1) for m_l in m], method=method, steps=steps, dtype=dtype)
-    return [u.view(m_l.shape) for u, m_l in zip(flat, m)]
+        u = polar_of_shards(m, group.sharded, method=method, steps=steps, dtype=dtype)
+        return u, None if like is None else inner(m, u, like)
+    flat = [m_l.flatten(1) for m_l in m]
+    u, nuclear = polar_each(flat, method=method, steps=steps, dtype=dtype, nuclear=like is not None)
+    u = [u_l.view(m_l.shape) for u_l, m_l in zip(u, m)]
+    return u, None if like is None else torch.stack(nuclear).to(like)
 
 
 def _needs_duals(groups: Sequence[Layers], rule: Rule) -> bool:
     plain = rule.constrained and rule.aggregation == "linf" and not rule.truncate
     return not plain or any(NORMS[group.norm].quadratic for group in groups)
-
-
-def _pair(group: Layers, m: Tensors, z: Tensors | None, rule: Rule, like: Tensor) -> Tensor:
-    """``<m, z>``; ``<m, m>`` for the Frobenius stand-in; 0 where the stale norm will be put."""
-    if z is not None:
-        return inner(m, z, like)
-    if rule.nuclear == "frobenius":
-        return inner(m, m, like)
-    return like.new_zeros(len(m))
 
 
 def _is_square(group: Layers, rule: Rule) -> bool:
@@ -184,9 +191,9 @@ def _move(
     rule: Rule,
 ) -> None:
     if z is None:
-        z = _polar_factors(group, m, rule)
-        if group.nuclear:
-            norms = sum_over_shards(inner(m, z, coefficients).unsqueeze(0), _owners([group]))
+        z, mz = _polar_factors(group, m, rule, coefficients if group.nuclear else None)
+        if mz is not None:
+            norms = sum_over_shards(mz.unsqueeze(0), _owners([group]))
             torch._foreach_copy_(group.nuclear, list(norms[0].unbind()))
     if group.decay is not None:
         torch._foreach_mul_(group.w, group.decay)
