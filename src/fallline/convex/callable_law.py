@@ -69,8 +69,8 @@ class CallableSmooth(SmoothnessLaw):
                 "take its running maximum"
             )
 
-    def _level(self, s: Array) -> Any:
-        return self._at(s)
+    def _level(self, s: Any) -> Any:
+        return self._one(s) if isinstance(s, float) else self._at(s)
 
     def _psi(self, s: Array) -> Any:
         cell = np.clip(np.searchsorted(_GRID, s, side="right") - 1, 0, len(_GRID) - 2)

@@ -33,6 +33,8 @@ class SmoothnessLaw(ABC):
 
     def __call__(self, s: Any) -> Any:
         """Bound the curvature where the gradient's norm is `s`."""
+        if isinstance(s, float):  # twice a step
+            return float(self._level(s))
         return like(s, self._level(np.asarray(s, float)))
 
     def psi(self, s: Any) -> Any:
@@ -77,7 +79,7 @@ class SmoothnessLaw(ABC):
         return 0.0 if E == 0.0 else self._psi_inv(E)
 
     @abstractmethod
-    def _level(self, s: Array) -> Any: ...
+    def _level(self, s: Any) -> Any: ...
 
     @abstractmethod
     def _psi(self, s: Array) -> Any: ...
@@ -113,7 +115,7 @@ class LSmooth(SmoothnessLaw):
     def __post_init__(self) -> None:
         check_positive("LSmooth", "L", self.L)
 
-    def _level(self, s: Array) -> Any:
+    def _level(self, s: Any) -> Any:
         return np.full(np.shape(s), self.L)
 
     def _psi(self, s: Array) -> Any:
@@ -154,7 +156,7 @@ class L0L1Smooth(SmoothnessLaw):
         check_positive("L0L1Smooth", "L0", self.L0)
         check_nonnegative("L0L1Smooth", "L1", self.L1)
 
-    def _level(self, s: Array) -> Any:
+    def _level(self, s: Any) -> Any:
         return self.L0 + self.L1 * s if self.L1 else np.full(np.shape(s), self.L0)
 
     def _psi(self, s: Array) -> Any:
@@ -222,7 +224,7 @@ class PowerSmooth(SmoothnessLaw):
         check_nonnegative("PowerSmooth", "L1", self.L1)
         check_positive("PowerSmooth", "rho", self.rho)
 
-    def _level(self, s: Array) -> Any:
+    def _level(self, s: Any) -> Any:
         if not self.L1:
             return np.full(np.shape(s), self.L0)
         with np.errstate(over="ignore"):
@@ -296,7 +298,7 @@ class ShiftedSquareSmooth(SmoothnessLaw):
     def __post_init__(self) -> None:
         check_positive("ShiftedSquareSmooth", "c", self.c)
 
-    def _level(self, s: Array) -> Any:
+    def _level(self, s: Any) -> Any:
         return (self.c + s) ** 2
 
     def _psi(self, s: Array) -> Any:

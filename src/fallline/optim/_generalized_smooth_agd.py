@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from fallline.convex.laws import SmoothnessLaw
@@ -23,6 +22,9 @@ from fallline.convex.rules import (
     scheduled_step,
     violation,
 )
+
+# Entries per vector: with four vectors of float32, a megabyte, which a second-level cache holds.
+BLOCK = 1 << 16
 
 
 class GeneralizedSmoothAGD(Optimizer):
@@ -173,41 +175,38 @@ class GeneralizedSmoothAGD(Optimizer):
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _advance(self) -> None:
         y = [p for group in self.param_groups for p in group["params"]]
-        with_grad = [p for p in y if p.grad is not None]
-        g = [p.grad for p in with_grad]
+        g = [p.grad for p in y if p.grad is not None]
         for gradient in g:
             if gradient.layout != torch.strided or gradient.is_complex():
                 raise TypeError(
                     f"gradients must be dense and real, got {gradient.layout}, {gradient.dtype}"
                 )
-        s = float(get_total_norm(g)) if g else 0.0
+        s = _norm(g) if g else 0.0
         if s == 0.0:
             return  # a minimizer: momentum must not carry the parameters away
-        share = self._share()
-        memory = self._memory()
+        share, law, memory = self._share(), self.smoothness, self._memory()
         if "Gamma" not in memory:
             self._begin(memory, s)
+        push = 0.0
         if memory["warming_up"]:
             if not self._is_warm(memory, s):
-                step = share * float(self.smoothness.gd_step(s))
-                torch._foreach_add_(with_grad, g, alpha=-step)
+                moving = [p for p in y if p.grad is not None]
+                torch._foreach_add_(moving, g, alpha=-share * float(law.gd_step(s)))
                 return
-        elif memory["alpha"] is not None and not self._accept(memory, s, y, with_grad, g):
-            self._take_back(memory, y)
-            memory["gamma"] *= 0.5
-            self._move(memory, y, y, self._vectors("g", y))
-            return
+        elif memory["alpha"] is not None:
+            if not self._is_right(memory, s, y):
+                self._take_back(memory, y)
+                return
+            push = memory["alpha"] / memory["Gamma"]
+            memory["Gamma"] /= 1.0 + memory["alpha"]
         memory["s"] = s
-        law, Gamma = self.smoothness, memory["Gamma"]
         if memory["adaptive"]:
             memory["gamma"] = share / float(law(s))
-            self._keep(with_grad, g, y)
         else:
-            memory["gamma"] = share * scheduled_step(law, self._certificate(memory).energy(Gamma))
-        if share:
-            self._move(memory, y, with_grad, g)
-        else:
-            memory["alpha"] = 0.0
+            E = self._certificate(memory).energy(memory["Gamma"])
+            memory["gamma"] = share * scheduled_step(law, E)
+        weight, length = self._weights(memory, stop=share == 0.0)
+        self._sweep(y, push, weight, length, keep=memory["adaptive"])
 
     def _share(self) -> float:
         shares = {float(group["lr"]) for group in self.param_groups}
@@ -259,35 +258,20 @@ class GeneralizedSmoothAGD(Optimizer):
         memory["warming_up"] = False
         return True
 
-    def _accept(
-        self,
-        memory: dict[str, Any],
-        s: float,
-        y: list[Tensor],
-        with_grad: list[Tensor],
-        g: list[Tensor],
-    ) -> bool:
-        """Judge the last step by the gradient it led to, and finish it if it was right."""
-        if memory["adaptive"]:
-            if not math.isfinite(s):
-                return False
-            if excess(self.smoothness, memory["gamma"], memory["s"], s) > SLACK:
-                return False
-        else:
-            if not math.isfinite(s):
-                raise FloatingPointError(
-                    "the gradient is not finite at a point of the schedule: radius or smoothness "
-                    "is wrong for this problem; mode='adaptive' needs no radius"
-                )
-            factor = excess(self.smoothness, memory["gamma"], memory["s"], s)
-            if factor > SLACK:
-                self._withdraw(memory, factor, y)
-                return True
-        # u+ = u - (alpha / Gamma) g+, with the new gradient and the old Gamma
-        u = self._vectors("u", with_grad)
-        torch._foreach_add_(u, g, alpha=-memory["alpha"] / memory["Gamma"])
-        memory["Gamma"] /= 1.0 + memory["alpha"]
-        return True
+    def _is_right(self, memory: dict[str, Any], s: float, y: list[Tensor]) -> bool:
+        """Judge the last step by the gradient it led to; only `adaptive` can go back."""
+        if memory["adaptive"] and not math.isfinite(s):
+            return False
+        if not math.isfinite(s):
+            raise FloatingPointError(
+                "the gradient is not finite at a point of the schedule: radius or smoothness is "
+                "wrong for this problem; mode='adaptive' needs no radius"
+            )
+        factor = excess(self.smoothness, memory["gamma"], memory["s"], s)
+        if factor > SLACK and not memory["adaptive"]:
+            self._withdraw(memory, factor, y)
+            return True
+        return factor <= SLACK
 
     def _withdraw(self, memory: dict[str, Any], factor: float, y: list[Tensor]) -> None:
         """Go on as adaptive from here: the schedule keeps no gradient to step back with."""
@@ -299,32 +283,52 @@ class GeneralizedSmoothAGD(Optimizer):
             AssumptionWarning,
             stacklevel=6,
         )
-        memory["adaptive"], memory["delta"] = True, None
+        memory["adaptive"], memory["delta"], memory["alpha"] = True, None, 0.0
         torch._foreach_copy_(self._vectors("u", y), y)
 
-    def _move(
-        self, memory: dict[str, Any], y: list[Tensor], with_grad: list[Tensor], g: list[Tensor]
-    ) -> None:
+    def _weights(self, memory: dict[str, Any], *, stop: bool = False) -> tuple[float, float]:
+        """Return what u and g weigh in y+ = (y + alpha u - gamma g) / (1 + alpha)."""
         gamma, Gamma = memory["gamma"], memory["Gamma"]
-        if not (gamma >= TINY and Gamma >= TINY):
+        if not stop and not (gamma >= TINY and Gamma >= TINY):
             raise FloatingPointError(f"stalled: gamma = {gamma:.3g}, Gamma = {Gamma:.3g}")
         alpha = memory["alpha"] = math.sqrt(gamma * Gamma)
-        # y+ = (y + alpha u - gamma g) / (1 + alpha), with the old gradient
-        torch._foreach_lerp_(y, self._vectors("u", y), alpha / (1.0 + alpha))
-        torch._foreach_add_(with_grad, g, alpha=-gamma / (1.0 + alpha))
+        return alpha / (1.0 + alpha), gamma / (1.0 + alpha)
+
+    def _sweep(
+        self, y: list[Tensor], push: float, weight: float, length: float, *, keep: bool
+    ) -> None:
+        """Do u -= push g, then y += weight (u - y) - length g: all that a gradient is for."""
+        moving = [p for p in y if p.grad is not None]
+        g: list[Any] = [p.grad for p in moving]
+        columns = [moving, self._vectors("u", moving), g]
+        if keep:
+            columns.append(self._vectors("g", moving))
+        for block in _blocks(columns):
+            block_y, block_u, block_g = block[:3]
+            torch._foreach_add_(block_u, block_g, alpha=-push)
+            torch._foreach_lerp_(block_y, block_u, weight)
+            torch._foreach_add_(block_y, block_g, alpha=-length)
+            if keep:
+                torch._foreach_copy_(block[3], block_g)
+        if len(moving) < len(y):
+            still = [p for p in y if p.grad is None]
+            torch._foreach_lerp_(still, self._vectors("u", still), weight)
+            if keep:
+                torch._foreach_zero_(self._vectors("g", still))
 
     def _take_back(self, memory: dict[str, Any], y: list[Tensor]) -> None:
-        """Rebuild y = (1 + alpha) y+ - alpha u + gamma g, which costs no copy in every step."""
-        memory["n_rejected"] += 1
-        alpha, u = memory["alpha"], self._vectors("u", y)
-        torch._foreach_lerp_(y, u, -alpha)  # exact where u = y, as for a frozen parameter
-        torch._foreach_add_(y, self._vectors("g", y), alpha=memory["gamma"])
+        """Rebuild y = (1 + alpha) y+ - alpha u + gamma g and try half the step.
 
-    def _keep(self, with_grad: list[Tensor], g: list[Tensor], y: list[Tensor]) -> None:
-        kept = self._vectors("g", y)
-        if len(with_grad) < len(y):
-            torch._foreach_zero_(kept)
-        torch._foreach_copy_(self._vectors("g", with_grad), g)
+        Rebuilding it costs no copy of y in every step.
+        """
+        memory["n_rejected"] += 1
+        u, g = self._vectors("u", y), self._vectors("g", y)
+        torch._foreach_lerp_(y, u, -memory["alpha"])  # exact where u = y: a frozen parameter
+        torch._foreach_add_(y, g, alpha=memory["gamma"])
+        memory["gamma"] *= 0.5
+        weight, length = self._weights(memory)
+        torch._foreach_lerp_(y, u, weight)
+        torch._foreach_add_(y, g, alpha=-length)
 
     def _vectors(self, name: Literal["u", "g"], params: list[Tensor]) -> list[Tensor]:
         """Return the state's vectors, started where the parameters are."""
@@ -372,3 +376,34 @@ class GeneralizedSmoothAGD(Optimizer):
     def __getstate__(self) -> dict[str, Any]:
         own = {name: self.__dict__[name] for name in self._PERSISTENT}
         return super().__getstate__() | own
+
+
+def _norm(vectors: list[Tensor]) -> float:
+    """Return the norm of all as one vector; what `get_total_norm` does, in fewer calls."""
+    norms = torch._foreach_norm(vectors)
+    if len({norm.device for norm in norms}) > 1:
+        norms = [norm.cpu() for norm in norms]
+    return float(torch.linalg.vector_norm(torch.stack(norms)))
+
+
+def _blocks(columns: list[list[Tensor]]) -> Iterator[list[list[Tensor]]]:
+    """Cut parallel lists of tensors into parts that stay in a CPU's cache from pass to pass."""
+    sizes = [p.numel() for p in columns[0]]
+    if sum(sizes) <= BLOCK or any(p.device.type != "cpu" for p in columns[0]):
+        yield columns
+        return
+    part: list[list[Tensor]] = [[] for _ in columns]
+    filled = 0
+    for size, row in zip(sizes, zip(*columns)):
+        if size > BLOCK and all(t.is_contiguous() for t in row):
+            for pieces in zip(*(t.view(-1).split(BLOCK) for t in row)):
+                yield [[piece] for piece in pieces]
+            continue
+        for column, tensor in zip(part, row):
+            column.append(tensor)
+        filled += size
+        if filled >= BLOCK:
+            yield part
+            part, filled = [[] for _ in columns], 0
+    if part[0]:
+        yield part
