@@ -157,6 +157,8 @@ class Run:
         self.environment = environment(study.limits, folder)
         self.known = set(store.environments())
         self.logs = store.path.with_name(store.path.name + ".logs")
+        # Only the holder of the lock gets here: what lies there is of a driver that was killed.
+        shutil.rmtree(self.logs, ignore_errors=True)
 
     def go(self, placed: Sequence[Placed], *, retry: bool, fresh: bool) -> None:
         """Run the cells that the store lacks, each once."""
@@ -177,8 +179,6 @@ class Run:
             self.progress.stop()
 
     def _run(self, todo: list[Cell]) -> None:
-        # Only the holder of the lock gets here: what lies there is of a driver that was killed.
-        shutil.rmtree(self.logs, ignore_errors=True)
         self.logs.mkdir(parents=True)
         executor = LocalExecutor(self.study, self.jobs, self.logs)
         arrivals: queue.SimpleQueue[tuple[Cell, Future[Finished]]] = queue.SimpleQueue()
