@@ -22,7 +22,6 @@ check: $(VENV)/all
 
 bench: $(VENV)/bench
 	for script in benchmarks/bench_*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
-	$(BIN)/python benchmarks/table.py
 
 torture: $(VENV)/all
 	$(BIN)/python tests/study/torture.py --rounds 200

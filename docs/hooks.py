@@ -13,9 +13,7 @@ BADGES = {"holds": "success", "fails": "failure", "inconclusive": "question"}
 def on_page_markdown(markdown, page, **_):
     """Replace the marks of a page: a study's verdict, the list of studies, the speeds."""
     up = "../" * page.file.src_uri.count("/")
-    markdown = re.sub(
-        r"<!-- verdict: ([\w-]+) -->", lambda match: verdict(match[1], up), markdown
-    )
+    markdown = re.sub(r"<!-- verdict: ([\w-]+) -->", lambda match: verdict(match[1], up), markdown)
     markdown = markdown.replace("<!-- studies -->", studies())
     return markdown.replace("<!-- performance -->", performance())
 
@@ -68,6 +66,21 @@ def studies():
 
 
 def performance():
-    """Show the measured rows of `benchmarks/results.json`."""
-    results = DOCS.parent / "benchmarks" / "results.json"
-    return json.dumps(json.loads(results.read_text())) if results.exists() else "Not measured."
+    """Show the measured rows of `benchmarks/results.json`, a table for each script."""
+    path = DOCS.parent / "benchmarks" / "results.json"
+    results = json.loads(path.read_text()) if path.exists() else {}
+    lines = []
+    for script, rows in sorted(results.items()):
+        lines += [f"## `bench_{script}.py`", ""]
+        lines += ["| what | ms | beside | ms | times as fast | asked for |"]
+        lines += ["| --- | ---: | --- | ---: | ---: | ---: |"]
+        for row in rows:
+            bar = f"≥ {row['bar']:.3g}" if row["bar"] is not None else ""
+            missed = row["bar"] is not None and row["ratio"] < row["bar"]
+            ratio = f"{row['ratio']:.3g}" + (" (missed)" if missed else "")
+            lines.append(
+                f"| {row['name']} | {1e3 * row['seconds']:.3g} | {row['peer']} "
+                f"| {1e3 * row['peer_seconds']:.3g} | {ratio} | {bar} |"
+            )
+        lines.append("")
+    return "\n".join(lines)
