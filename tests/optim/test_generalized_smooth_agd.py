@@ -14,7 +14,7 @@ from fallline.convex import (
     ShiftedSquareSmooth,
     minimize_agd,
 )
-from fallline.optim import GeneralizedSmoothAGD
+from fallline.optim import GeneralizedSmoothAGD, _generalized_smooth_agd
 from fallline.tasks import exponential_valley, spectrum_cosh
 
 UNIT = L0L1Smooth(1.0, 1.0)
@@ -75,6 +75,20 @@ def test_it_asks_for_the_same_gradients_as_minimize_agd(mode, L1R):
     np.testing.assert_allclose(trail(optimizer, params, problem, 700), points, atol=1e-12)
     assert optimizer.gap_bound == pytest.approx(result.gap_bound, rel=1e-9)
     assert optimizer.n_rejected == result.n_rejected
+
+
+@pytest.mark.parametrize("mode", ["schedule", "adaptive"])
+def test_cutting_the_vectors_into_blocks_changes_nothing(mode, monkeypatch):
+    problem = spectrum_cosh(8.0)
+    options = {"smoothness": L0L1Smooth(1.0, 8.0), "radius": 1.0, "mode": mode}
+    trails = []
+    for block in (1 << 16, 32):
+        monkeypatch.setattr(_generalized_smooth_agd, "BLOCK", block)
+        params = parameters(problem, 1, 7, 30, 2, 100, 60, 200)
+        # One that cannot be seen as a flat vector.
+        params[-1] = Parameter(params[-1].detach().reshape(20, 10).T.contiguous().T)
+        trails.append(trail(GeneralizedSmoothAGD(params, **options), params, problem, 80))
+    np.testing.assert_allclose(*trails, rtol=1e-12, atol=1e-15)
 
 
 def test_study_a_takes_687_gradients():
@@ -320,7 +334,7 @@ def test_bad_parameters_and_groups_are_named():
     with pytest.raises(ValueError, match="cannot be added to a run with a radius"):
         known.add_param_group({"params": [Parameter(torch.ones(1))]})
     x.grad = torch.ones(2).to_sparse()
-    with pytest.raises(TypeError, match="gradients must be dense and real"):
+    with pytest.raises(TypeError, match="gradients must be dense, got a sparse one"):
         optimizer.step()
 
 

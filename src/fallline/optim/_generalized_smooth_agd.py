@@ -176,11 +176,8 @@ class GeneralizedSmoothAGD(Optimizer):
     def _advance(self) -> None:
         y = [p for group in self.param_groups for p in group["params"]]
         g = [p.grad for p in y if p.grad is not None]
-        for gradient in g:
-            if gradient.layout != torch.strided or gradient.is_complex():
-                raise TypeError(
-                    f"gradients must be dense and real, got {gradient.layout}, {gradient.dtype}"
-                )
+        if any(gradient.layout is not torch.strided for gradient in g):
+            raise TypeError("gradients must be dense, got a sparse one")
         s = _norm(g) if g else 0.0
         if s == 0.0:
             return  # a minimizer: momentum must not carry the parameters away
@@ -203,7 +200,7 @@ class GeneralizedSmoothAGD(Optimizer):
         if memory["adaptive"]:
             memory["gamma"] = share / float(law(s))
         else:
-            E = self._certificate(memory).energy(memory["Gamma"])
+            E = memory["delta"] * (memory["Gamma"] / memory["Gamma_0"])
             memory["gamma"] = share * scheduled_step(law, E)
         weight, length = self._weights(memory, stop=share == 0.0)
         self._sweep(y, push, weight, length, keep=memory["adaptive"])
@@ -380,7 +377,7 @@ class GeneralizedSmoothAGD(Optimizer):
 
 def _norm(vectors: list[Tensor]) -> float:
     """Return the norm of all as one vector; what `get_total_norm` does, in fewer calls."""
-    norms = torch._foreach_norm(vectors)
+    norms = list(torch._foreach_norm(vectors))
     if len({norm.device for norm in norms}) > 1:
         norms = [norm.cpu() for norm in norms]
     return float(torch.linalg.vector_norm(torch.stack(norms)))
@@ -389,7 +386,7 @@ def _norm(vectors: list[Tensor]) -> float:
 def _blocks(columns: list[list[Tensor]]) -> Iterator[list[list[Tensor]]]:
     """Cut parallel lists of tensors into parts that stay in a CPU's cache from pass to pass."""
     sizes = [p.numel() for p in columns[0]]
-    if sum(sizes) <= BLOCK or any(p.device.type != "cpu" for p in columns[0]):
+    if sum(sizes) <= 2 * BLOCK or any(p.device.type != "cpu" for p in columns[0]):
         yield columns
         return
     part: list[list[Tensor]] = [[] for _ in columns]
