@@ -109,8 +109,7 @@ def measure(name, polar_dtype):
 def main():
     torch.set_num_threads(1)
     # A training step frees large activations, after which the allocator keeps its pages.
-    del_me = torch.ones(7_500_000)
-    del del_me
+    torch.ones(7_500_000)
     if sys.argv[1:] == ["--without-unit"]:
         # Float32 is what "auto" chooses on a CPU that has no unit; hidden, it cannot know.
         json.dump(measure("CPU without bfloat16 unit", torch.float32), sys.stderr)
