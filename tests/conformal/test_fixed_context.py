@@ -121,7 +121,7 @@ def test_the_subgraph_of_a_graph():
     assert sorted(nodes.subgraph(G, element="node").nodes) == [0, 1]
     with pytest.raises(ValueError, match=r"\(1, 2\) is not an edge of G"):
         model.subgraph(nx.path_graph(2))
-    with pytest.raises(ValueError, match="[01] is not an edge"):
+    with pytest.raises(ValueError, match=r"[01] is not an edge"):
         nodes.subgraph(nx.path_graph(1))
     multi = nx.MultiGraph([(0, 1, "a"), (0, 1, "b")])
     chosen = ConformalSubgraph(0.8).fit([[(0, 1, "b")]] * 20).subgraph(multi)

@@ -112,14 +112,12 @@ def trips(cell: Cell) -> dict[str, float]:
     from fallline.tasks import Itineraries
 
     task, rng = Itineraries(cell.config["core"]), np.random.default_rng(cell.seed)
-    chosen = order(cell.arm, RouteHypergraph.from_routes(task.draw(100, rng)))
+    H = RouteHypergraph.from_routes(task.draw(100, rng), universe=task.activities)
+    chosen = order(cell.arm, H)
     scores = chosen.scores(task.draw(100, rng))
     core = len(task.core_activities)
     return {
-        f"ratio at {phi:g}": min(
-            conformal_quantile(scores, phi, finite_sample=False), chosen.hypergraph.n
-        )
-        / core
+        f"ratio at {phi:g}": conformal_quantile(scores, phi, finite_sample=False) / core
         for phi in TRIP_LEVELS
     }
 

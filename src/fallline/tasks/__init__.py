@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fallline.tasks.itineraries import Itineraries, peeling_trap
     from fallline.tasks.markov import MarkovMixture, markov_mixture, sample_markov_mixture
     from fallline.tasks.schedule import constant_then_linear
+    from fallline.tasks.streets import Streets, city
     from fallline.tasks.training import TrainingTask
 
 _HOME = {
@@ -34,7 +35,9 @@ _HOME = {
     "GridRoutes": "grid_routes",
     "Itineraries": "itineraries",
     "MarkovMixture": "markov",
+    "Streets": "streets",
     "TrainingTask": "training",
+    "city": "streets",
     "constant_then_linear": "schedule",
     "diabetes_counts": "convex",
     "digits": "handwritten",
@@ -57,7 +60,9 @@ __all__ = [
     "GridRoutes",
     "Itineraries",
     "MarkovMixture",
+    "Streets",
     "TrainingTask",
+    "city",
     "constant_then_linear",
     "diabetes_counts",
     "digits",

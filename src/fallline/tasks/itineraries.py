@@ -21,6 +21,11 @@ class Itineraries:
     core: float
 
     @property
+    def activities(self) -> list[Activity]:
+        """All activities."""
+        return [(t, i) for t in range(TYPES) for i in range(ACTIVITIES)]
+
+    @property
     def core_activities(self) -> set[Activity]:
         """The core."""
         return {(t, i) for t in range(TYPES) for i in range(self._size)}
