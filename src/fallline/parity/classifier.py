@@ -33,8 +33,8 @@ class ParityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     density
         Density of ones that the automatic step size is laid out for: "inverse" is 1/N, where
-        convergence is proved; or a number in (0, 1]. If the data are denser than that, the step
-        size follows the data.
+        convergence is proved; or a number in (0, 1]. Whatever is planned, the step size stays
+        below a quarter of the stability limit at the density of the data.
     learning_rate
         Step size; "auto" is min(M, N) / 10 at density 1/N (see `suggest`).
     batch_size
@@ -124,6 +124,7 @@ class ParityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         signs = self._signs(y)
         M, alpha, last = self._settings(bits, fitting=True)
         self.n_iter_, self.converged_ = 0, False
+        self.history_: dict[str, list[float]] = {"step": [], "distance": []}
         self._see(bits)
         while self.n_iter_ < last and not self.converged_:
             self._pass(bits, signs, M, alpha, last - self.n_iter_)
@@ -209,7 +210,7 @@ class ParityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._random = check_random_state(self.random_state)
         self.coef_ = self._random.normal(0.5, self.init_std, N)
         self._seen = np.zeros(N, bool)
-        self.history_: dict[str, list[float]] = {"step": [], "distance": []}
+        self.history_ = {"step": [], "distance": []}
 
     def _settings(self, bits: Any, *, fitting: bool) -> tuple[int, float, int]:
         """Batch size, step size and most steps for these data."""
@@ -221,8 +222,9 @@ class ParityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         planned = None if self.density == "inverse" else check_density(self.density, "density")
         p_e = bits.nnz / (n * N)
         if self.learning_rate == "auto":
-            alpha = safe_rate(N, M, planned)
-            return M, min(alpha, safe_rate(N, M, p_e)) if p_e > 0 else alpha, last
+            # A fifth of the limit where the density is as planned, and never above a quarter.
+            room = stability_limit(N, p_e) / 4 if p_e > 0 else math.inf
+            return M, min(safe_rate(N, M, planned), room), last
         alpha = check_rate(self.learning_rate, "learning_rate")
         if p_e > 0 and alpha > stability_limit(N, p_e):
             warnings.warn(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fallline.parity.checks import check_count, check_density, check_noise, check_rate
 
-LONGEST = 10_000_000
+LONGEST = 4_000_000  # three curves of it are 100 MB
 
 
 @dataclass(frozen=True, eq=False)

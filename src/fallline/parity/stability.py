@@ -158,8 +158,8 @@ def suggest(N: int, batch_size: int | None = None, *, p_e: float | None = None) 
 
     N = check_count(N, "N")
     M = N if batch_size is None else check_count(batch_size, "batch_size")
-    lr = safe_rate(N, M, p_e)
-    p_e = 1.0 / N if p_e is None else check_density(p_e)
+    lr = safe_rate(N, M, None if p_e is None else check_density(p_e))
+    p_e = 1.0 / N if p_e is None else float(p_e)
     steps = mean_field(N, lr, p_e).steps
     return Suggestion(p_e, lr, M, steps, None if steps is None else steps * M)
 

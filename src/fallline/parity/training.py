@@ -130,10 +130,10 @@ def train_stream(
             distance, hits,
         )  # fmt: skip
         step += taken
-        converged = bool(hits.min() >= 0 if each_output else distance.sum() < tol * N * P)
-        stopped = converged or step < stop
         with np.errstate(invalid="ignore", over="ignore"):
             distance = _distances(w, target)
+        converged = hits.min() >= 0 if each_output else distance.sum() < tol * N * P
+        stopped = bool(converged)
         if not np.isfinite(distance).all():
             limit = stability_limit(N, float(p_e[taken - 1]))
             warnings.warn(
