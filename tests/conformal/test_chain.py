@@ -18,7 +18,7 @@ from tests.conformal.reference import (
     random_problem,
 )
 
-from fallline.conformal import RouteHypergraph, nested_subgraphs
+from fallline.conformal import ElementOrder, RouteHypergraph, nested_subgraphs
 
 BACKENDS = ["ortools", "scipy"]
 
@@ -360,6 +360,34 @@ def test_a_wide_problem_stays_exact():
     assert chain.breakpoints == [Fraction(1, w) for w in range(1500, 0, -1)]
     tied = build([[i] for i in range(1500)])
     assert tied.rank == {i: i + 1 for i in range(1500)}
+
+
+def test_the_flows_are_few_and_shrink(monkeypatch):
+    """What makes it fast: at most 2 k - 1 cuts, and about four times the arcs in all."""
+    from fallline.conformal import nested
+
+    real, sizes = nested.solver, []
+
+    def counting(backend):
+        cut, limit = real(backend)
+        return lambda piece, p, q: sizes.append(len(piece.e)) or cut(piece, p, q), limit
+
+    monkeypatch.setattr(nested, "solver", counting)
+    rng = np.random.default_rng(12)
+    routes = []
+    for _ in range(400):  # walks to the right and up across a grid of 20 x 20 cells
+        steps = np.cumsum(rng.permutation([0, 1] * 10))
+        routes.append([(int(i), int(s)) for i, s in enumerate(steps)])
+    H = RouteHypergraph.from_routes(routes)
+    grouped = nested_subgraphs(H, ties="group")
+    assert len(sizes) <= 2 * len(grouped.breakpoints) - 1
+    assert sum(sizes) <= 6 * len(H.indices)
+
+
+def test_an_order_is_a_permutation():
+    H = RouteHypergraph.from_routes([["a"], ["b"]])
+    with pytest.raises(ValueError, match=r"each of the numbers 0\.\.1"):
+        ElementOrder(H, np.array([0, 0]))
 
 
 # Errors

@@ -17,7 +17,7 @@ from fallline.conformal.integers import EXACT_SUM, integer_costs, integer_weight
 from fallline.conformal.order import SLACK, ElementOrder
 from fallline.conformal.paths import Element, default_key, path_elements
 
-MOST_ROUTES = 20_000
+MOST_ROUTES = 5000
 
 
 def forward_greedy(hypergraph: RouteHypergraph) -> ElementOrder:
@@ -73,7 +73,7 @@ def ratio_greedy(hypergraph: RouteHypergraph) -> ElementOrder:
     """Add the route with the largest newly covered mass per new cost, again and again.
 
     Newly covered is every route that then lies in the union. It holds the overlaps of all pairs of
-    routes: for up to 20 000 distinct routes.
+    routes: for up to 5000 distinct routes.
 
     Raises
     ------

@@ -31,6 +31,11 @@ class ElementOrder:
         Rank of each element (n,), from 1; by default its place in `order`. Elements of one rank
         enter together.
 
+    Raises
+    ------
+    ValueError
+        If `order` is not a permutation of 0..n - 1.
+
     Examples
     --------
     >>> H = RouteHypergraph.from_routes([["a", "b"], ["c"]], universe="abcd")
@@ -42,6 +47,10 @@ class ElementOrder:
     """
 
     def __init__(self, hypergraph: RouteHypergraph, order: Ints, ranks: Ints | None = None) -> None:
+        if not np.array_equal(np.sort(order), np.arange(hypergraph.n)):
+            raise ValueError(
+                f"order must hold each of the numbers 0..{hypergraph.n - 1} of the elements once"
+            )
         self.hypergraph = hypergraph
         self.order = order
         if ranks is None:
