@@ -132,7 +132,8 @@ def suggest(N: int, batch_size: int | None = None, *, p_e: float | None = None) 
 
     The step size is min(M, N) / 10 at density 1/N: a tenth of the batch keeps the noise of
     sampling small, a tenth of N is a fifth of the stability limit. At another density p_e, N
-    gives way to 2 / (p_e (1 + N p_e)), which is the same fifth.
+    gives way to 2 / (p_e (1 + N p_e)), which is the same fifth. The predicted steps are those of
+    the mean field; where lr = M / 10 the noise of sampling adds about a fifth to them.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def suggest(N: int, batch_size: int | None = None, *, p_e: float | None = None) 
     Examples
     --------
     >>> suggest(1000)
-    Suggestion(p_e=0.001, lr=100.0, batch_size=1000, steps=25, samples=25000)
+    Suggestion(p_e=0.001, lr=100.0, batch_size=1000, steps=21, samples=21000)
     """
     from fallline.parity.recursion import mean_field
 
