@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from fallline.conformal.cuts import Piece, Solver
-from fallline.conformal.hypergraph import Ints
+from fallline.conformal.hypergraph import Ints, sorted_distinct
 
 Ties = Literal["scc", "group"]
 
@@ -67,7 +67,7 @@ def components(piece: Piece, flow: Ints) -> list[Ints]:
     np.minimum.at(smallest, of_vertex, piece.ids)
 
     # Only arcs e -> v lead out of a component.
-    arcs = np.unique(of_vertex[piece.v].astype(np.int64) * count + of_route[piece.e])
+    arcs = sorted_distinct(of_vertex[piece.v].astype(np.int64) * count + of_route[piece.e])
     before, after = arcs // count, arcs % count
     before, after = before[before != after], after[before != after]
     waits = np.bincount(after, minlength=count)
