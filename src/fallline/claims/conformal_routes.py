@@ -404,5 +404,5 @@ study = Study(
     figures=[edges_against_coverage, edges_that_are_kept, size_against_coverage],
     limits=Limits(seconds=600, gib=2, threads=1),
     sources=["fallline.conformal", "fallline.tasks.grid_routes", "fallline.tasks.itineraries"],
-    preload=["scipy.sparse.csgraph", "numba", "fallline.conformal"],
+    preload=["scipy.sparse.csgraph", "ortools.graph.python.max_flow", "fallline.conformal.peeling"],
 )

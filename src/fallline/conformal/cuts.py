@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fallline._errors import import_extra
 from fallline.conformal.hypergraph import Ints
 
 Backend = Literal["auto", "ortools", "scipy"]
@@ -62,7 +64,7 @@ Solver = Callable[[Piece, int, int], Cut]
 
 
 def solver(backend: Backend) -> tuple[Solver, int]:
-    """Return the function that cuts, and the number that capacities must stay below.
+    """Return the function that cuts, and the largest sum of capacities that it takes.
 
     Raises
     ------
@@ -73,13 +75,10 @@ def solver(backend: Backend) -> tuple[Solver, int]:
         raise ValueError(f"backend={backend!r}; choose 'auto', 'ortools' or 'scipy'")
     if backend == "auto":
         backend = "ortools" if _has_ortools() else "scipy"
+    cut: Solver = _cut_scipy
     if backend == "ortools":
-        from fallline._errors import import_extra
-
-        # The guard is on sums of capacities, all of which are at most p * sum(w).
-        module = import_extra("ortools.graph.python.max_flow", extra="graphs")
-        return _guarded(lambda *args: _cut_ortools(module, *args), "ortools"), 2**62
-    return _guarded(_cut_scipy, "scipy"), 2**31 - 1
+        cut = partial(_cut_ortools, import_extra("ortools.graph.python.max_flow", extra="graphs"))
+    return _guarded(cut, backend), 2 ** BITS[backend] - 1
 
 
 def _has_ortools() -> bool:
@@ -94,7 +93,7 @@ def _guarded(cut: Solver, name: Literal["ortools", "scipy"]) -> Solver:
     """Refuse what would wrap: SciPy casts capacities to 32 bits without a word."""
 
     def checked(piece: Piece, p: int, q: int) -> Cut:
-        total = p * int(piece.w.sum())
+        total = p * int(piece.w.sum())  # which is also q times all costs
         if total >= 2 ** BITS[name]:
             way = (
                 "install OR-Tools (pip install 'fallline[graphs]') or use backend='ortools'"
