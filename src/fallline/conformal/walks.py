@@ -29,9 +29,9 @@ def sample_near_walks(
     """Draw walks uniformly among those that use at most `budget` edges outside a path.
 
     A walk goes from the path's first node to its last one, ends where it first gets there, and may
-    visit other nodes again. The path's edges are free and one-way; all others count 1. Sampling of
-    arXiv:2602.07530: the number of walks of length k from u is N(u, k) = sum over edges (u, v) of
-    N(v, k - length).
+    visit other nodes again. The path's edges are free, and one-way in an undirected graph; all
+    others count 1. Sampling of arXiv:2602.07530: the number of walks of length k from u is
+    N(u, k) = sum over edges (u, v) of N(v, k - length).
 
     Parameters
     ----------
@@ -90,9 +90,11 @@ def _arcs(G: Any, number: dict[Hashable, int], on_path: Ints) -> _Arcs:
     ends = np.unique(ends, axis=0)
     code = ends[:, 0] * n + ends[:, 1]
     forward = np.isin(code, on_path[:-1] * n + on_path[1:])
-    backward = np.isin(code, on_path[1:] * n + on_path[:-1])
-    # Walks stop at the end of the path.
-    keep = (ends[:, 0] != on_path[-1]) & (forward | ~backward)
+    # Walks stop at the end of the path, and do not go back along it; in a directed graph the way
+    # back is an edge like others.
+    keep = ends[:, 0] != on_path[-1]
+    if not G.is_directed():
+        keep &= forward | ~np.isin(code, on_path[1:] * n + on_path[:-1])
     tails, heads, length = ends[keep, 0], ends[keep, 1], 1 - forward[keep].astype(np.int64)
     return _Arcs(np.searchsorted(tails, np.arange(n + 1)), heads, length)
 
