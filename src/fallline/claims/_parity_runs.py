@@ -168,12 +168,33 @@ def samples_to_support(cell: Cell) -> dict[str, float]:
     return {"samples": before * at.M, "converged": float(errors == 0), "support_errors": errors}
 
 
+def all_inputs(N: int) -> NDArray[np.float32]:
+    """Return the 2^N inputs; as floats, so that BLAS counts the bits."""
+    import numpy as np
+
+    return ((np.arange(2**N)[:, np.newaxis] >> np.arange(N)) & 1).astype(np.float32)
+
+
+def parities(inputs: NDArray[np.float32], bits: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the parity of each column's bits in each input."""
+    odd: NDArray[np.bool_] = inputs @ bits.astype(inputs.dtype) % 2 == 1
+    return odd
+
+
+def accuracy(
+    inputs: NDArray[np.float32], found: NDArray[np.bool_], target: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Return the share of inputs that each output is right on, by the bits it takes for its own."""
+    right: NDArray[np.float64] = 1.0 - parities(inputs, found ^ target).mean(axis=0)
+    return right
+
+
 def table(cell: Cell) -> dict[str, float]:
     """Train on the same sparse samples as every arm and test on all 2^N inputs."""
     import numpy as np
 
     at, steps = Setting(cell), cell.config["cap"]
-    inputs = (np.arange(2**at.N)[:, np.newaxis] >> np.arange(at.N)) & 1
+    inputs = all_inputs(at.N)
     seen = np.zeros(2**at.N, bool)
     learn = ARMS[cell.arm](at, inputs, cell)
     worst = 0.0
@@ -181,14 +202,14 @@ def table(cell: Cell) -> dict[str, float]:
     for step in range(1, steps + 1):
         X, y = at.stream.sample(at.M)
         seen[X @ (1 << np.arange(at.N))] = True
-        accuracy = learn(X, y, step % every == 0)
-        if accuracy is not None:
-            worst = float(accuracy.min())
-            cell.report(step, accuracy=float(accuracy.mean()), coverage=float(seen.mean()))
+        right = learn(X, y, step % every == 0)
+        if right is not None:
+            worst = float(right.min())
+            cell.report(step, accuracy=float(right.mean()), coverage=float(seen.mean()))
             if worst == 1.0 and "accurate" not in cell.artifacts:
                 cell.attach("accurate", {"samples": step * at.M})
     return {
-        "accuracy": float(accuracy.mean()),
+        "accuracy": float(right.mean()),
         "worst_accuracy": worst,
         "coverage": float(seen.mean()),
         "samples": cell.artifacts.get("accurate", {"samples": steps * at.M})["samples"],
@@ -198,7 +219,7 @@ def table(cell: Cell) -> dict[str, float]:
 Learn = Callable[[Any, Any, bool], Any]
 
 
-def _network(at: Setting, inputs: NDArray[np.int64], cell: Cell) -> Learn:
+def _network(at: Setting, inputs: NDArray[np.float32], cell: Cell) -> Learn:
     """Take SGD steps on a torch module; the MLP learns the first output, the others all."""
     import torch
 
@@ -213,8 +234,8 @@ def _network(at: Setting, inputs: NDArray[np.int64], cell: Cell) -> Learn:
         kind, alpha = (ParityProduct if cell.arm == "product-node" else NaiveProduct), at.alpha
         model = kind(at.N, outputs, generator=generator)
     optimizer = torch.optim.SGD(model.parameters(), lr=alpha)
-    everything = torch.tensor(inputs, dtype=torch.float32)
-    truth = (inputs @ at.target[:, :outputs]) % 2
+    everything = torch.from_numpy(inputs)
+    truth = parities(inputs, at.target[:, :outputs])
 
     def learn(X: Any, y: Any, test: bool) -> Any:
         optimizer.zero_grad()
@@ -225,14 +246,14 @@ def _network(at: Setting, inputs: NDArray[np.int64], cell: Cell) -> Learn:
         if not test:
             return None
         if isinstance(model, ParityProduct):  # the same by its hardened weights, at less cost
-            return 1.0 - (inputs @ (model.harden().numpy() ^ at.target) % 2).mean(axis=0)
+            return accuracy(inputs, model.harden().numpy(), at.target)
         with torch.no_grad():
             return ((model(everything) > 0.5).numpy() == truth).mean(axis=0)
 
     return learn
 
 
-def _elimination(at: Setting, inputs: NDArray[np.int64], cell: Cell) -> Learn:
+def _elimination(at: Setting, inputs: NDArray[np.float32], cell: Cell) -> Learn:
     """Exact elimination over all samples so far."""
     import numpy as np
 
@@ -245,7 +266,7 @@ def _elimination(at: Setting, inputs: NDArray[np.int64], cell: Cell) -> Learn:
         if not test and len(kept) > 20:
             return None
         solution = solve_gf2(np.vstack([x for x, _ in kept]), np.vstack([y for _, y in kept]))
-        return 1.0 - (inputs @ (solution.support ^ at.target) % 2).mean(axis=0)
+        return accuracy(inputs, solution.support, at.target)
 
     return learn
 
@@ -260,13 +281,9 @@ ARMS = {
 
 def dense_inputs(cell: Cell) -> dict[str, float]:
     """Train the node on inputs with half of the bits active, and test on all inputs."""
-    import numpy as np
-
     at = Setting(cell)
     at.train(cell.config["cap"])
-    inputs = (np.arange(2**at.N)[:, np.newaxis] >> np.arange(at.N)) & 1
-    wrong = inputs @ ((at.weights > 0.5) ^ at.target) % 2
-    return {"accuracy": 1.0 - float(wrong.mean())}
+    return {"accuracy": float(accuracy(all_inputs(at.N), at.weights > 0.5, at.target).mean())}
 
 
 def levels() -> NDArray[np.float64]:

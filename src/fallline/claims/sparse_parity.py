@@ -311,8 +311,8 @@ study = Study(
             _part("paper's bound", "convergence", seeds=1, N=(25,), of_alpha2=(0.9,), M_per_N=40),
             _part("samples", "convergence", seeds=2, N=(100, 1000), cap=200, **FAST),
             _part("target", "classes", seeds=1, N=2000, p_w=(0.0, 0.5), cap=200, **FAST),
-            _part("generalization", "table", seeds=1, arms=LEARNERS, **TABLE | {"cap": 15}),
-            _part("dense inputs", "dense inputs", seeds=1, **TABLE | {"c": 8.0, "cap": 50}),
+            _part("generalization", "table", seeds=1, arms=LEARNERS, **TABLE | {"N": 8, "cap": 15}),
+            _part("dense inputs", "dense inputs", seeds=1, **TABLE | {"N": 8, "c": 4.0, "cap": 50}),
             _part(
                 "label noise",
                 "label noise",
