@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.sparse import csr_array
 from tests.parity.reference import dense_step
 
@@ -221,6 +222,36 @@ def test_steps_do_not_depend_on_size(N):
     stream = ParityStream(N, p_w=0.5, n_outputs=outputs, seed=0)
     result = train_stream(start(stream), stream, 0.005 * N, N, 1000, each_output=True)
     assert result.first_steps.mean() * 0.005 == pytest.approx(2.18, rel=0.05)
+
+
+def one_hot_skewness(r, distance=0.1):
+    """Skewness of weights of a class with target 0 when every sample has one active bit.
+
+    A bit seen n ~ Poisson(lam) times has w = (1 - 2 r)^n w_0, so that E w^k = E w_0^k
+    exp(lam ((1 - 2 r)^k - 1)) with w_0 ~ Normal(1/2, 1/16); the mean is the distance.
+    """
+    lam = np.log(0.5 / distance) / (2 * r)
+    start_moments = (0.5, 0.25 + 1 / 16, 0.125 + 1.5 / 16)
+    m1, m2, m3 = (
+        m * np.exp(lam * ((1 - 2 * r) ** k - 1)) for k, m in enumerate(start_moments, start=1)
+    )
+    return (m3 - 3 * m1 * m2 + 2 * m1**3) / (m2 - m1**2) ** 1.5
+
+
+def test_classes_are_gaussian_in_expectation_and_skewed_by_small_batches():
+    assert one_hot_skewness(0.01) == pytest.approx(0.34, abs=0.01)
+    assert one_hot_skewness(0.001) == pytest.approx(0.04, abs=0.01)
+    assert one_hot_skewness(1e-5) == pytest.approx(0.0, abs=0.001)
+    skews = {}
+    for M in (200, 2000):
+        stream = ParityStream(20_000, p_w=0.5, seed=0)
+        w = start(stream)
+        assert train_stream(w, stream, 2.0, M, 15_000, tol=0.1).converged
+        mirrored = np.where(stream.target, 1 - w, w)
+        skews[M] = stats.skew(mirrored)
+    # Standard error 0.017.
+    assert skews[200] > 0.15
+    assert abs(skews[2000]) < 0.1
 
 
 def test_label_noise_settles_at_its_root():

@@ -119,7 +119,7 @@ def weights_over_time(r: Results) -> Figure:
     from fallline.study.plots import COLOURS
 
     figure, axes = _picture("weight", "share of weights per unit")
-    found = _artifacts(r)
+    found = _artifacts(r, "target")
     edges = found["edges"]
     names = [name for name in found if name.startswith("histogram")]
     for colour, name in zip(COLOURS, names):
@@ -130,18 +130,22 @@ def weights_over_time(r: Results) -> Figure:
 
 
 def classes_against_gaussian(r: Results) -> Figure:
-    """Quantiles of each class of weights at d = 0.1 against the Gaussian's: on the diagonal."""
+    """Quantiles of the weights at d = 0.1: on the Gaussian's diagonal where batches are large."""
     from scipy import stats
 
     from fallline.study.plots import COLOURS, INK
 
     figure, axes = _picture("Gaussian quantile", "quantile of the weights")
-    found, expected = _artifacts(r), stats.norm.ppf(levels())
+    expected = stats.norm.ppf(levels())
     axes.plot(expected, expected, color=INK, linewidth=1.0)
-    for i, marker in enumerate("o^"):
-        quantiles = found[f"quantiles of class {i}"]
-        label = "in the target" if i else "not in the target"
-        axes.plot(expected, quantiles, marker, color=COLOURS[i], markersize=4, label=label)
+    shown = (
+        ("shape", 0, "o", "not in the target"),
+        ("shape", 1, "^", "in the target"),
+        ("target", 0, "x", "not in it, M = α / 0.01"),
+    )
+    for (part, which, marker, label), colour in zip(shown, COLOURS):
+        quantiles = _artifacts(r, part)[f"quantiles of class {which}"]
+        axes.plot(expected, quantiles, marker, color=colour, markersize=4, label=label)
     return _legend(figure)
 
 
@@ -169,9 +173,9 @@ def _rate(config: Any) -> float:
     return float(config["of_alpha2"]) * paper_bounds(config["N"]).alpha2
 
 
-def _artifacts(r: Results) -> dict[str, Any]:
+def _artifacts(r: Results, part: str) -> dict[str, Any]:
     """Return what the first seed attached at p_w = 1/2."""
-    (_, found) = next(iter(r.where(part="target", p_w=0.5).artifacts()))
+    (_, found) = next(iter(r.where(part=part, p_w=0.5).artifacts()))
     return found
 
 

@@ -105,7 +105,7 @@ def at_the_published_step(cell: Cell) -> dict[str, float]:
 
 
 def classes(cell: Cell) -> dict[str, float]:
-    """Train to d = 0.1, look at the shape of each class of weights, and train on."""
+    """Train to one distance after the other, and look at the shape of each class at d = 0.1."""
     import numpy as np
     from scipy import stats
 
@@ -113,7 +113,7 @@ def classes(cell: Cell) -> dict[str, float]:
     edges = np.linspace(-0.75, 1.75, 126)
     shape = {"skew": 0.0, "kurtosis": 0.0}
     steps, start = 0, time.process_time()
-    for distance in (0.3, 0.2, 0.1, 0.05, 0.01):
+    for distance in cell.config["distances"]:
         result = at.train(cap - steps, distance)
         steps += result.steps
         cell.attach(f"histogram at {distance}", np.histogram(at.weights, edges, density=True)[0])
