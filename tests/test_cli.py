@@ -92,10 +92,16 @@ def test_report_writes_what_is_asked_for(capsys):
     assert json.loads(Path("r.json").read_text())["study"] == "quick"
 
 
-def test_report_of_an_unfinished_run(capsys):
-    run_command(["run", QUICK, "--arms", "a", "--seeds", "2"])
-    assert run_command(["report", QUICK]) == 0
-    assert "6 of 60" in Path("fallline-results/quick.html").read_text()
+def test_report_shows_what_was_last_asked_for(capsys):
+    run_command(["run", QUICK, "--arms", "a", "--seeds", "12"])
+    run_command(["run", QUICK, "--scale", "smoke"])
+    capsys.readouterr()
+    assert run_command(["report", QUICK, "--json", "r.json"]) == 0
+    answer = json.loads(Path("r.json").read_text())
+    assert (answer["scale"], answer["cells"], answer["complete"]) == ("smoke", 4, True)
+    assert run_command(["report", QUICK, "--scale", "laptop", "--json", "r.json"]) == 0
+    answer = json.loads(Path("r.json").read_text())
+    assert (answer["scale"], answer["cells"], answer["complete"]) == ("laptop", 60, False)
 
 
 def test_status_counts_by_outcome(capsys):
@@ -156,7 +162,7 @@ def test_help_of_every_command(command, capsys):
         (["fly"], "No such command 'fly'"),
         (["list", "birds"], "'birds' is neither 'methods' nor 'studies'"),
         (["report", "muonmax-momo"], "there is no store at"),
-        (["report"], "no study of the catalog has a store"),
+        (["report"], "there is no store in"),
         (["status"], "there is no store"),
         (["store", "info", "nowhere.db"], "there is no store at nowhere.db"),
     ],

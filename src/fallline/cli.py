@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import os
+import shlex
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from fallline.study import Results, Study
+    from fallline.study import Part, Results, Study
 
 HOLDS, FAILS, INCOMPLETE, USAGE = 0, 1, 2, 3
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 app = typer.Typer(
     name="fallline",
@@ -35,6 +41,7 @@ StudyName = Annotated[
 Scale = Annotated[str, typer.Option(help="Which parts to run: smoke, laptop, full, ...")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds, instead of the study's.")]
 Arms = Annotated[str | None, typer.Option(help="Run only these arms: a,b,c.")]
+Engine = Annotated[Literal["local"], typer.Option(help="Where cells run.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Cells at a time.")]
 StorePath = Annotated[
     Path | None, typer.Option("--store", help="SQLite file; default fallline-results/<study>.db.")
@@ -46,15 +53,39 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would run, a
 
 def main() -> None:
     """Run the command; every error is one readable line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a sign must not cost a run
+    for number in STOPPING:  # a scheduler and a closed terminal stop a run as Ctrl-C does
+        signal.signal(number, _interrupt)
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
-    sys.exit(run_command(arguments, debug=debug))
+    try:
+        code = run_command(arguments, debug=debug)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = HOLDS
+    sys.exit(code)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    for other in STOPPING:  # a second one must not cut the clean-up short
+        signal.signal(other, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def run_command(arguments: list[str], *, debug: bool = False) -> int:
     """Run the command with these arguments and return its exit code."""
+    arguments = arguments or ["--help"]
     try:
-        return app(args=arguments, prog_name="fallline", standalone_mode=False) or HOLDS
+        return (
+            app(args=arguments, prog_name="fallline", standalone_mode=False, obj=arguments) or HOLDS
+        )
+    except BrokenPipeError:
+        raise
+    except SystemExit:  # typer's own answer to a reader who has left
+        return HOLDS
     except Exception as error:
         if debug:
             traceback.print_exc()
@@ -110,11 +141,13 @@ def list_(
 
 @app.command()
 def run(
+    context: typer.Context,
     study: StudyName,
     scale: Scale = "laptop",
     seeds: Seeds = None,
     arms: Arms = None,
     jobs: Jobs = 1,
+    engine: Engine = "local",
     store: StorePath = None,
     retry: Retry = False,
     fresh: Fresh = False,
@@ -122,28 +155,33 @@ def run(
 ) -> int:
     """Run what the store lacks of a study, then print its verdict and write its report.
 
-    Examples: fallline run muonmax-momo --jobs 2 · fallline run my_study.py --scale smoke
+    Example: fallline run muonmax-momo --jobs 2
+
+    Example: fallline run my_study.py --scale smoke (my_study.py:name where it holds several)
     """
-    from fallline.study import driver
+    from fallline.study import driver, request
 
     found = _study(study)
     names = _split(arms)
     if dry_run:
-        parts = driver.select(found.parts(scale), seeds=seeds, arms=names)
-        return _estimate(found, driver.place(found, parts), store, jobs)
+        parts = request.select(found.parts(scale), seeds=seeds, arms=names)
+        return _estimate(found, parts, store, jobs, retry=retry, fresh=fresh)
     return _finish(
         lambda: found.execute(
             scale, store=store, jobs=jobs, seeds=seeds, arms=names, retry=retry, fresh=fresh
         ),
         store or driver.default_store(found.name),
-        f"fallline run {study} --scale {scale}",
+        context.obj,
     )
 
 
 @app.command()
 def compare(
+    context: typer.Context,
     task: Annotated[Path, typer.Argument(metavar="TASK.py", help="A file with `task(seed)`.")],
-    arms: Annotated[str | None, typer.Option(help="Optimizers, a,b,c.")] = None,
+    arms: Annotated[
+        str | None, typer.Option(help="Optimizers, a,b,c; a name that is none lists them all.")
+    ] = None,
     lr: Annotated[
         str, typer.Option(help="Learning rates, LOW:HIGH:COUNT or a,b,c.")
     ] = "1e-4:1e-1:7",
@@ -170,14 +208,13 @@ def compare(
     )
     path = store or driver.default_store(study.name)
     if dry_run:
-        return _estimate(study, driver.place(study, study.parts("all")), store, jobs)
-    again = " ".join(["fallline", *sys.argv[1:]])
+        return _estimate(study, study.parts("all"), store, jobs, retry=retry, fresh=fresh)
     return _finish(
         lambda: study.execute(
             "all", store=store, jobs=jobs, minutes=minutes, retry=retry, fresh=fresh
         ),
         path,
-        again,
+        context.obj,
     )
 
 
@@ -186,7 +223,7 @@ def report(
     study: Annotated[
         str | None, typer.Argument(metavar="[STUDY|FILE.py]", help="Default: the latest run.")
     ] = None,
-    scale: Scale = "laptop",
+    scale: Annotated[str | None, typer.Option(help="Default: what was last run.")] = None,
     store: StorePath = None,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where to write the HTML file.")] = None,
@@ -204,23 +241,24 @@ def report(
     from fallline.study import driver
     from fallline.study import report as reports
 
-    found, scale = _stored_study(study, scale, store)
-    results = driver.load(found, scale, store)
-    target = out or (store or driver.default_store(found.name)).with_suffix(".html")
+    found = _stored_study(study, store)
+    path = store or driver.default_store(found.name)
+    results = driver.load(found, scale, path)
+    target = out or _page(path)
     reports.write_html(results, target)
     written = [target]
-    for path, write in (
+    for place, write in (
         (png, reports.write_png),
         (csv, reports.write_csv),
         (json, reports.write_json),
     ):
-        if path is not None:
-            write(results, path)
-            written.append(path)
+        if place is not None:
+            write(results, place)
+            written.append(place)
     if publish:
         written += reports.publish(results, _checkout())
-    for path in written:
-        print(path)
+    for file in written:
+        print(file)
     if show:
         typer.launch(str(target))
     return HOLDS
@@ -235,7 +273,7 @@ def status(
 
     Example: fallline status muonmax-momo
     """
-    from fallline.study import driver
+    from fallline.study import driver, request
     from fallline.study.store import Store
 
     if study is None:
@@ -248,12 +286,14 @@ def status(
                 rows.append((str(path), _outcomes(opened.records().values())))
         _table("store", "cells", rows=rows)
         return HOLDS
-    found = _study(study)
+    found = _stored_study(study, store)
     with Store.read(store or driver.default_store(found.name)) as opened:
         records = opened.records(found.name)
+        asked = opened.request(found.name)
     table = []
     for scale in found.scales:
-        keys = {placed.cell.key for placed in driver.place(found, found.parts(scale))}
+        parts = asked[1] if asked and asked[0] == scale else found.parts(scale)
+        keys = {placed.cell.key for placed in request.place(found, parts)}
         here = [records[key] for key in keys if key in records]
         left = len(keys) - len(here)
         time = driver.estimate(left, [r.seconds for r in here]) if left else "finished"
@@ -363,57 +403,91 @@ def _study(name: str) -> Study:
     """Find a study in the catalog or load a user's file."""
     from fallline import claims
     from fallline.study.errors import StudyError
-    from fallline.study.origin import load_file, studies_in
+    from fallline.study.origin import Origin, load_file, studies_in
 
-    if not name.endswith(".py"):
+    file, _, wanted = name.partition(":")
+    if not file.endswith(".py"):
         return claims.load(name)
-    found = studies_in(load_file(name))
-    if len(found) != 1:
+    module = load_file(file)
+    found = studies_in(module)
+    if not found and callable(getattr(module, "task", None)):
+        raise StudyError(f"{file} is a task, not a study: fallline compare {file}")
+    if wanted and wanted not in found:
+        raise StudyError(f"{file} defines no study {wanted!r}; it defines {', '.join(found)}")
+    if not wanted and len(found) != 1:
         held = ", ".join(found) or "none"
-        raise StudyError(f"{name} must define one Study at its top level; it defines {held}")
-    return next(iter(found.values()))
+        hint = f"; choose one, {file}:{next(iter(found))}" if found else ""
+        raise StudyError(f"{file} must define one Study at its top level; it defines {held}{hint}")
+    study = found[wanted or next(iter(found))]
+    # A helper elsewhere may have made it; this file is where it is found again.
+    return replace(study, origin=Origin(path=str(Path(file).resolve())))
 
 
-def _stored_study(name: str | None, scale: str, store: Path | None) -> tuple[Study, str]:
-    """Find the study of a report: by name, by file (a task's too), or the latest run."""
+def _stored_study(name: str | None, store: Path | None) -> Study:
+    """Find the study of a store: by name, by file (a task's too), or the latest run."""
     from fallline import claims, comparison
     from fallline.study import driver
     from fallline.study.origin import load_file, studies_in
 
     if name is None:
         stores = sorted(driver.STORES.glob("*.db"), key=lambda path: path.stat().st_mtime)
-        latest = [path.stem for path in stores if path.stem in claims.names()]
-        if not latest:
-            raise ValueError(f"no study of the catalog has a store in {driver.STORES}/; name one")
-        name = latest[-1]
-    if name.endswith(".py") and not studies_in(load_file(name)):
-        return comparison.study_of_store(Path(name), store), "all"
-    return _study(name), scale
+        if not stores:
+            raise ValueError(f"there is no store in {driver.STORES}/; run a study first")
+        name = stores[-1].stem
+        if name not in claims.names():
+            raise ValueError(
+                f"the latest run is of {name}, which is no study of the catalog; name its file"
+            )
+    file = name.partition(":")[0]
+    if file.endswith(".py") and not studies_in(load_file(file)):
+        return comparison.study_of_store(Path(file), store)
+    return _study(name)
 
 
-def _finish(execute: Callable[[], Results], store: Path, again: str) -> int:
-    """Execute, print the verdict, write the report and turn it all into an exit code."""
+def _page(store: Path) -> Path:
+    """Name the report beside its store."""
+    return store.with_name(store.name.removesuffix(".db") + ".html")
+
+
+def _finish(execute: Callable[[], Results], store: Path, arguments: list[str]) -> int:
+    """Execute, write the report, print the verdict and turn it all into an exit code."""
     from fallline.study import Verdict
 
+    page = _page(store)
     try:
         results = execute()
+        results.save(page)
     except KeyboardInterrupt:
+        # Not --fresh again: that would forget what has just been kept.
+        again = shlex.join(["fallline", *(a for a in arguments if a != "--fresh")])
         print(f"\nstopped; every finished cell is kept. Go on with: {again}", file=sys.stderr)
         return INCOMPLETE
     print(results)
-    page = store.with_suffix(".html")
-    results.save(page)
+    if not results.complete:
+        again = shlex.join(["fallline", *(a for a in arguments if a not in ("--fresh", "--retry"))])
+        owed = sum(not row.answered and row.record is not None for row in results.rows)
+        if owed:
+            print(f"{owed} cells gave no result; run them again with: {again} --retry")
     print(f"report: {page.resolve()}")
+    if results.study.bars and results.verdict is Verdict.FAILS:
+        return FAILS
     if not results.complete:
         return INCOMPLETE
-    if not results.study.bars:
-        return HOLDS
-    return {Verdict.HOLDS: HOLDS, Verdict.FAILS: FAILS}.get(results.verdict, INCOMPLETE)
+    return HOLDS if not results.study.bars or results.verdict is Verdict.HOLDS else INCOMPLETE
 
 
-def _estimate(study: Study, placed: Any, store: Path | None, jobs: int) -> int:
+def _estimate(
+    study: Study,
+    parts: Sequence[Part],
+    store: Path | None,
+    jobs: int,
+    *,
+    retry: bool,
+    fresh: bool,
+) -> int:
     from fallline import claims
     from fallline.study import driver
+    from fallline.study.request import place
     from fallline.study.store import Store
 
     path = store or driver.default_store(study.name)
@@ -421,10 +495,11 @@ def _estimate(study: Study, placed: Any, store: Path | None, jobs: int) -> int:
     if path.exists():
         with Store.read(path) as opened:
             records = opened.records(study.name)
-    keys = {one.cell.key for one in placed}
-    left = len(keys - records.keys())
+    keys = {one.cell.key for one in place(study, parts)}
+    stored = {k for k in keys & records.keys() if not retry or records[k].outcome.finished}
+    left = len(keys) - (0 if fresh else len(stored))
     verdict = claims.published(study.name)
-    seconds = [r.seconds for r in records.values()]
+    seconds = [record.seconds for record in records.values()]
     if not seconds and verdict:
         seconds = [verdict["seconds"]["median"]]
     print(f"{study.name}: {len(keys)} cells, {len(keys) - left} stored, {left} to run")

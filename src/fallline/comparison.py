@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -98,30 +97,22 @@ def study_for(path: str | Path, *, arms: Sequence[str], lr: Sequence[float], see
 
 
 def study_of_store(path: str | Path, store: str | Path | None = None) -> Study:
-    """Return the study whose cells an earlier comparison of this task has stored."""
+    """Return the comparison of this task that was last asked for."""
     path = Path(path).resolve()
     with Store.read(store or default_store(_name(path))) as opened:
-        cells = [cell for cell in opened.cells() if cell.study == _name(path)]
-    if not cells:
+        asked = opened.request(_name(path))
+    if asked is None:
         raise StudyError(f"no comparison of {path.name} is stored; run fallline compare first")
-    latest = _fixed(path)
-    current = [cell for cell in cells if cell.config.get("task") == latest["task"]]
-    if not current:
+    parts = asked[1]
+    if any(part.fixed != _fixed(path) for part in parts):
         raise StudyError(f"{path.name} was edited since its comparison; run fallline compare again")
-    part = Part(
-        "race",
-        sorted({cell.arm for cell in current}),
-        seeds=sorted({cell.seed for cell in current}),
-        fixed=latest,
-        lr=sorted({cell.config["lr"] for cell in current}),
-    )
-    return _study(path, [part], checked_task(path))
+    return _study(path, parts, checked_task(path))
 
 
 def study_of_module(module: ModuleType) -> Study:
     """Return what a cell's process needs of the study: how to run it."""
-    study = Study("cell", run=partial(run, make=module.task), metrics={"score": "min"}, scales={})
-    return replace(study, sources=SOURCES)
+    make = partial(run, make=module.task)
+    return Study("cell", run=make, metrics={"score": "min"}, scales={}, sources=SOURCES)
 
 
 def parse_grid(text: str) -> list[float]:

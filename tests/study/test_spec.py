@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallline.study import Arm, Cell, Limits, Part, Study
-from fallline.study.driver import place, select
+from fallline.study.request import place, select
 from fallline.study.spec import canonical, plain
 
 SCALARS = (
@@ -89,7 +89,7 @@ def test_numpy_settings_are_plain_numbers():
     ("build", "message"),
     [
         (lambda: Part("p", [], seeds=1), "arms is empty"),
-        (lambda: Part("p", ["a"], seeds=0), "seeds is 0"),
+        (lambda: Part("p", ["a"], seeds=0), "seeds must be a count >= 1"),
         (lambda: Part("p", ["a"], seeds=1, lr=[]), "axis 'lr' is empty"),
         (lambda: Part("p", ["a"], seeds=1, lr=[[1]]), "must hold scalars"),
         (lambda: Part("p", ["a"], seeds=1, fixed={"lr": 1}, lr=[1]), "lr is set twice"),
@@ -98,7 +98,7 @@ def test_numpy_settings_are_plain_numbers():
         (lambda: Limits(seconds=0), "seconds must be > 0"),
         (lambda: Limits(gib=-1), "gib must be > 0"),
         (lambda: Limits(threads=0), "threads must be >= 1"),
-        (lambda: make(metrics={}), "metrics is empty"),
+        (lambda: make(metrics={}), "metrics must map each metric"),
         (lambda: make(metrics={"y": "down"}), "use 'min' or 'max'"),
         (lambda: make(diverged={"z": 1.0}), "diverged names z"),
         (lambda: make().parts("huge"), "has no scale 'huge'; it has laptop"),

@@ -110,8 +110,11 @@ def test_a_damaged_file_is_refused_and_left_alone(tmp_path, damage):
         content = bytearray(b"lr,loss\n0.1,2.0\n" * 500)
     path.write_bytes(content)
     for open_ in (Store.write, Store.read):
-        with pytest.raises(StudyError, match="damaged or not a fallline store"):
-            open_(path)
+        with (
+            pytest.raises(StudyError, match="damaged or not a fallline store"),
+            open_(path) as store,
+        ):
+            store.records()
     assert path.read_bytes() == content
 
 

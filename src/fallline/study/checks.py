@@ -48,7 +48,8 @@ class Check:
     def __str__(self) -> str:
         sign = {"<=": "≤", ">=": "≥"}[self.relation]
         wanted = "" if math.isnan(self.limit) else f", wanted {sign} {self.limit:.4g}"
-        return f"{self.kind} {self.name}: {self.answer} ({self.figure}{wanted})"
+        why = f": {self.text}" if math.isnan(self.figure.value) else ""
+        return f"{self.kind} {self.name}: {self.answer} ({self.figure}{wanted}){why}"
 
 
 def at_most(figure: float | Estimate, limit: float, text: str = "") -> Check:
@@ -102,7 +103,7 @@ def evaluate(results: Results) -> list[Check]:
 def _computed(function: Callable[[Results], object], results: Results) -> Check:
     try:
         check = function(results)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _unknown(f"could not be computed: {explain(error)}")
     if isinstance(check, Estimate):
         return at_least(check, 0.0)
@@ -128,7 +129,7 @@ def computed_notes(results: Results) -> list[str]:
     return notes
 
 
-def explain(error: Exception) -> str:
+def explain(error: BaseException) -> str:
     """One line for an error of the study's own code."""
     # str(KeyError) is the repr of its argument: quotes around a sentence.
     said = error.args[0] if isinstance(error, KeyError) and error.args else error

@@ -23,10 +23,11 @@ from typing import Any
 
 import psutil
 
+from fallline.study.errors import StudyError
 from fallline.study.record import Outcome, Record
 from fallline.study.spec import Cell, Study
 from fallline.study.store import Curve
-from fallline.study.worker import THREAD_VARIABLES, work
+from fallline.study.worker import THREAD_VARIABLES, Job, work
 
 POLL_SECONDS = 0.05
 FAMILY_SECONDS = 1.0
@@ -54,6 +55,7 @@ class LocalExecutor:
     def __init__(self, study: Study, jobs: int, logs: Path) -> None:
         self.study = study
         self.logs = logs
+        self.text = study.origin.text()
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="fallline-cell")
         method = "forkserver" if "forkserver" in mp.get_all_start_methods() else "spawn"
@@ -62,7 +64,7 @@ class LocalExecutor:
             preload = ["fallline.study.follow", "fallline.study.worker"]
             preload += [*study.preload, *study.origin.imports()]
             self._context.set_forkserver_preload(preload)
-            with _thread_variables(study.limits.threads), _hidden_main():
+            with _environment(study.limits.threads), _hidden_main(), _server_errors():
                 # Here, and not by the first cell: the server ends with the thread that starts it.
                 mp.forkserver.ensure_running()  # type: ignore[attr-defined]
 
@@ -78,14 +80,31 @@ class LocalExecutor:
     def _supervise(self, cell: Cell) -> Finished:
         if self._stop.is_set():
             raise StoppedError
+        try:
+            return self._run(cell)
+        except (StoppedError, StudyError):
+            raise
+        except Exception as error:  # a cell that garbles its channel is one bad cell, no more
+            text = f"its process sent no readable answer: {type(error).__name__}: {error}"
+            return Finished(Record(Outcome.FAILED, {}, text, finished_at=_now()))
+
+    def _run(self, cell: Cell) -> Finished:
         limits, log = self.study.limits, self.logs / f"{cell.key}.log"
         reader, writer = self._context.Pipe(duplex=False)
-        arguments = (
-            writer, self.study.origin.to_dict(), self.study.name, cell.to_dict(), limits, str(log),
-        )  # fmt: skip
-        process = self._context.Process(target=work, args=arguments, name=f"cell-{cell.key[:8]}")
+        job = Job(
+            self.study.origin.to_dict(),
+            self.text,
+            self.study.name,
+            tuple(self.study.metrics),
+            cell.to_dict(),
+            limits,
+            str(log),
+        )
+        process = self._context.Process(
+            target=work, args=(writer, job), name=f"cell-{cell.key[:8]}"
+        )
         start = time.monotonic()
-        with _hidden_main():
+        with _hidden_main(), _server_errors():
             process.start()
         writer.close()
         curve: Curve = []
@@ -96,7 +115,6 @@ class LocalExecutor:
             reader.close()
         output = _tail(log)
         seconds = time.monotonic() - start
-        finished_at = datetime.now(UTC).isoformat(timespec="seconds")
         if answer is not None and "metrics" in answer:
             diverged = any(value is None for value in answer["metrics"].values())
             record = Record(
@@ -105,8 +123,7 @@ class LocalExecutor:
                 output=output,
                 seconds=answer["seconds"],
                 peak_mib=answer["peak_mib"],
-                source=answer["source"],
-                finished_at=finished_at,
+                finished_at=_now(),
             )
             artifacts = {
                 name: (kind, base64.b64decode(data))
@@ -118,7 +135,7 @@ class LocalExecutor:
             outcome, error = Outcome.FAILED, answer["error"]
         elif not error:
             outcome, error = _by_exit_code(process.exitcode)
-        record = Record(outcome, {}, error, output, seconds, finished_at=finished_at)
+        record = Record(outcome, {}, error, output, seconds, finished_at=_now())
         return Finished(record, curve)
 
     def _listen(
@@ -172,9 +189,9 @@ def _resident_gib(process: psutil.Process | None, *, family: bool) -> float:
     try:
         children = process.children(recursive=True) if family else ()
         for one in (process, *children):
-            with contextlib.suppress(psutil.NoSuchProcess):
+            with contextlib.suppress(psutil.Error):
                 total += one.memory_info().rss
-    except psutil.NoSuchProcess:
+    except psutil.Error:
         pass
     return total / 2**30
 
@@ -183,12 +200,17 @@ def _end(process: BaseProcess) -> None:
     """Kill the cell's group, with whatever it started, and collect its exit code."""
     if process.pid is None:
         return
-    # A cell that has closed its channel is leaving by itself, and its own exit code matters.
+    strays = []  # what a cell started in a session of its own is in no group
+    with contextlib.suppress(psutil.Error):
+        strays = psutil.Process(process.pid).children(recursive=True)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     if process.exitcode is None:
         process.kill()
     process.join(GRACE_SECONDS)
+    for stray in strays:
+        with contextlib.suppress(psutil.Error):
+            stray.kill()
 
 
 def _by_exit_code(code: int | None) -> tuple[Outcome, str]:
@@ -213,6 +235,10 @@ def _tail(log: Path) -> str:
     return text if size <= OUTPUT_BYTES else f"[{size - OUTPUT_BYTES} bytes before]\n{text}"
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 _main_lock = threading.Lock()
 
 
@@ -232,9 +258,22 @@ def _hidden_main() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _thread_variables(threads: int) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+def _server_errors() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, ConnectionError) as error:
+        raise StudyError(
+            "the process server died; its last words are above. A module named in the study's "
+            "preload, or one that shadows the standard library, may be to blame"
+        ) from error
+
+
+@contextlib.contextmanager
+def _environment(threads: int) -> Iterator[None]:
+    # Without the safe path a signal.py in the working directory would shadow Python's own.
+    wanted = {**dict.fromkeys(THREAD_VARIABLES, str(threads)), "PYTHONSAFEPATH": "1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:

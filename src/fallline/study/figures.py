@@ -42,6 +42,8 @@ def draw(results: Results) -> list[Picture]:
         try:
             with style():
                 figure = function(results)
+                if isinstance(figure, Figure):
+                    figure.draw_without_rendering()  # a bad label shows only now
         except Exception as error:
             pictures.append(Picture(name, description, None, explain(error)))
             continue

@@ -20,9 +20,13 @@ def locked(store: Path) -> Iterator[None]:
 
     The kernel drops the lock with the process, so the file may stay.
     """
-    store.parent.mkdir(parents=True, exist_ok=True)
     path = store.with_name(store.name + ".lock")
-    with path.open("a+") as file:
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        opened = path.open("a+")
+    except OSError as error:
+        raise StudyError(f"{path} cannot be written: {error.strerror}; choose a --store") from error
+    with opened as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from importlib.abc import ExecutionLoader
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -36,9 +37,12 @@ class Origin:
         """Plain data that crosses to a worker."""
         return asdict(self)
 
-    def load(self, name: str) -> Study:
-        """Import the module or file anew (a file under a name of its own) and return its study."""
-        loaded = load_file(self.path) if self.path else importlib.import_module(self.module)
+    def load(self, name: str, text: str | None = None) -> Study:
+        """Import the module or file anew (a file under a name of its own) and return its study.
+
+        With `text` that is what a file holds, whatever has become of it since.
+        """
+        loaded = load_file(self.path, text) if self.path else importlib.import_module(self.module)
         if self.builder:
             module, _, function = self.builder.partition(":")
             study: Study = getattr(importlib.import_module(module), function)(loaded)
@@ -48,25 +52,61 @@ class Origin:
             raise StudyError(f"{self.path or self.module} defines no study named {name!r}")
         return found[name]
 
+    def holds(self, name: str) -> bool:
+        """Whether the module or file, as it is loaded here, has the study at its top level."""
+        main = getattr(sys.modules["__main__"], "__file__", None)
+        script = bool(self.path and main) and Path(str(main)).resolve() == Path(self.path)
+        here = "__main__" if script else self.module or _file_module(Path(self.path))
+        loaded = sys.modules.get(here)
+        return bool(self.builder) or loaded is None or name in studies_in(loaded)
+
+    def text(self) -> str | None:
+        """Return what the file holds now; a module has the text with which it was imported."""
+        return Path(self.path).read_text(encoding="utf-8") if self.path else None
+
     def imports(self) -> list[str]:
-        """Return what a fresh process will import first: the module, or what the file uses."""
+        """Return what a fresh process will import first: the module, or what the file uses.
+
+        The file's neighbours are left to each cell, since they may be edited like the file.
+        """
         if self.module:
             return [self.module]
-        loaded = sys.modules.get(_file_module(Path(self.path)))
-        used = [] if loaded is None else vars(loaded).values()
-        names = (
-            v.__name__ if isinstance(v, ModuleType) else getattr(v, "__module__", "") for v in used
-        )
-        known = {name for name in names if isinstance(name, str) and name in sys.modules}
-        return sorted(name for name in known if not name.startswith(("__main__", FILE_MODULE)))
+        near = {module.__name__ for module in self._neighbours()}
+        return sorted(name for name in self._used() if name not in near)
 
     def source_hash(self, sources: Sequence[str]) -> str:
-        """Sha256 over the study's own file and every file of the packages it names."""
+        """Sha256 over the study's own file, the neighbours it uses and the packages it names."""
         own = self.path or _file_of(self.module)
         digest = hashlib.sha256(Path(own).read_bytes())
+        for module in self._neighbours():
+            digest.update(Path(str(module.__file__)).read_bytes())
         for package in sorted(sources):
             digest.update(_package_hash(package).encode())
         return digest.hexdigest()
+
+    def _used(self) -> list[str]:
+        """Name the modules that the loaded file's namespace holds, or holds something of."""
+        loaded = sys.modules.get(_file_module(Path(self.path)))
+        values = [] if loaded is None else list(vars(loaded).values())
+        names = {
+            v.__name__ if isinstance(v, ModuleType) else getattr(v, "__module__", None)
+            for v in values
+        }
+        known = {name for name in names if isinstance(name, str) and name in sys.modules}
+        return sorted(name for name in known if not name.startswith(("__main__", FILE_MODULE)))
+
+    def _neighbours(self) -> list[ModuleType]:
+        if not self.path:
+            return []
+        folder = Path(self.path).parent
+        used = (sys.modules[name] for name in self._used())
+        return [
+            module
+            for module in used
+            if (file := getattr(module, "__file__", None))
+            and Path(file).is_relative_to(folder)
+            and "site-packages" not in Path(file).parts
+        ]
 
 
 def calling_module() -> Origin:
@@ -87,21 +127,41 @@ def calling_module() -> Origin:
 FILE_MODULE = "_fallline_file_"
 
 
-def load_file(path: str | Path) -> ModuleType:
-    """Import a Python file under a name made from its path, so that two of one name can live."""
+class TextLoader(ExecutionLoader):
+    """Imports a file from a text that was read before, so that all of a run has one source."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self.text = text
+
+    def get_filename(self, fullname: str) -> str:
+        """Name the file in tracebacks."""
+        return str(self.path)
+
+    def get_source(self, fullname: str) -> str:
+        """Return the text."""
+        return self.text
+
+
+def load_file(path: str | Path, text: str | None = None) -> ModuleType:
+    """Import a Python file under a name made from its path, so that two of one name can live.
+
+    With `text` that is run in the file's place.
+    """
     path = Path(path).resolve()
-    if not path.is_file():
-        raise StudyError(f"{path} is not a file")
-    name = _file_module(path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise StudyError(f"{path} is not a Python file")
+    if text is None:
+        if not path.is_file():
+            raise StudyError(f"{path} is not a file")
+        text = path.read_text(encoding="utf-8")
+    name, loader = _file_module(path), TextLoader(path, text)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # a study may import its neighbours
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException as error:
         sys.modules.pop(name, None)
         if isinstance(error, (StudyError, KeyboardInterrupt)):

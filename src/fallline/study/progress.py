@@ -28,6 +28,12 @@ class Progress:
     def start(self, study: Study, total: int, reused: int, jobs: int) -> None:
         """Begin a run of `total` cells, of which the store has `reused`."""
 
+    def warn(self, text: str) -> None:
+        """Say what the user should know of the cells that are reused."""
+
+    def tick(self) -> None:
+        """Take note that time has passed."""
+
     def running(self, cell: Cell) -> None:
         """Take note of a cell that was handed out."""
 
@@ -47,13 +53,25 @@ class LineProgress(Progress):
         self.in_flight = 0
         self.total = self.reused = 0
         self.begun = self.last = 0.0
+        self.said = ""
 
     def start(self, study: Study, total: int, reused: int, jobs: int) -> None:
         """Say what is about to run."""
         self.total, self.reused = total, reused
+        self.outcomes.clear()
         self.begun = self.last = time.monotonic()
         reuse = f", {reused} reused from the store" if reused else ""
         self._say(f"{study.name}: {total} cells{reuse}, {total - reused} to run, {jobs} at a time")
+
+    def warn(self, text: str) -> None:
+        """Say it."""
+        self._say(text)
+
+    def tick(self) -> None:
+        """Say how far the run is when a while has passed."""
+        if time.monotonic() - self.last > LINE_SECONDS:
+            self.last = time.monotonic()
+            self._say(self.summary())
 
     def running(self, cell: Cell) -> None:
         """Count a cell in."""
@@ -66,13 +84,12 @@ class LineProgress(Progress):
         if not record.outcome.finished:
             reason = record.error.strip().splitlines()[-1:] or [""]
             self._say(f"{record.outcome}: {cell.arm} {cell.config} seed {cell.seed}: {reason[0]}")
-        if time.monotonic() - self.last > LINE_SECONDS:
-            self.last = time.monotonic()
-            self._say(self.summary())
+        self.tick()
 
     def stop(self) -> None:
         """Say how it ended."""
-        self._say(self.summary())
+        if self.summary() != self.said:
+            self._say(self.summary())
 
     def summary(self) -> str:
         """Return the counts and the time left in one line."""
@@ -96,6 +113,7 @@ class LineProgress(Progress):
         return (self.total - self.reused - done) * (time.monotonic() - self.begun) / done
 
     def _say(self, text: str) -> None:
+        self.said = text
         print(text, file=self.stream, flush=True)
 
 
@@ -126,9 +144,12 @@ class BarProgress(LineProgress):
 
     def finished(self, cell: Cell, record: Record) -> None:
         """Redraw with one more cell done."""
-        self.last = time.monotonic()  # the bar replaces the plain lines
         super().finished(cell, record)
         self.bar.update(self.task, advance=1)
+        self._draw()
+
+    def tick(self) -> None:
+        """Redraw."""
         self._draw()
 
     def stop(self) -> None:

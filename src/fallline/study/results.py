@@ -335,6 +335,8 @@ class Results:
         return save(self, path)
 
     def __repr__(self) -> str:
+        from fallline.study.report.origins import mixtures
+
         done = sum(row.answered for row in self.rows)
         outcomes = ", ".join(f"{n} {outcome}" for outcome, n in self.outcomes.items())
         answer = str(self.verdict) if self.study.bars else "no bar is set"
@@ -343,6 +345,7 @@ class Results:
             f"  {done} of {len(self.rows)} cells ({outcomes or 'none'})",
             *(f"  {check}" for check in self.checks),
             *(f"  note: {note}" for note in self.notes),
+            *(f"  mixed: {mixture}" for mixture in mixtures(self)),
         ]
         return "\n".join(lines)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 Scalar: TypeAlias = str | int | float | bool | None
 Direction: TypeAlias = Literal["min", "max"]
-Points: TypeAlias = Callable[[list[dict[str, float | None]]], None]
+RESERVED = ("part", "arm", "seed")  # rows are chosen by these names
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,10 @@ class Limits:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise ValueError(f"Limits: seconds must be > 0, got {self.seconds!r}")
-        if not self.gib > 0:
-            raise ValueError(f"Limits: gib must be > 0, got {self.gib!r}")
+        for name in ("seconds", "gib"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ValueError(f"Limits: {name} must be > 0 and finite, got {value!r}")
         if self.threads < 1:
             raise ValueError(f"Limits: threads must be >= 1, got {self.threads!r}")
 
@@ -119,13 +122,11 @@ class Part:
     ) -> None:
         self.name = name
         self.arms = tuple(Arm(a) if isinstance(a, str) else a for a in arms)
-        self.seeds = tuple(range(seeds) if isinstance(seeds, int) else seeds)
+        self.seeds = _seeds(name, seeds)
         self.fixed = {k: plain(v, f"{name}: fixed setting {k!r}") for k, v in (fixed or {}).items()}
         self.axes = {k: tuple(plain(v, f"{name}: axis {k!r}") for v in axes[k]) for k in axes}
         if not self.arms:
             raise ValueError(f"part {name!r}: arms is empty; name at least one arm")
-        if not self.seeds:
-            raise ValueError(f"part {name!r}: seeds is {seeds!r}; give at least one seed")
         for arm in self.arms:
             twice = {*self.fixed} & {*self.axes} | {*arm.settings} & {*self.fixed, *self.axes}
             if twice:
@@ -133,6 +134,9 @@ class Part:
                     f"part {name!r}, arm {arm.name!r}: {', '.join(sorted(twice))} is set twice "
                     "(as an axis, a fixed setting or a setting of the arm)"
                 )
+        for setting in (*self.axes, *self.fixed):
+            if setting in RESERVED:
+                raise ValueError(f"part {name!r}: no setting may be called {setting!r}; rename it")
         for axis, values in self.axes.items():
             if not values:
                 raise ValueError(f"part {name!r}: axis {axis!r} is empty")
@@ -142,6 +146,25 @@ class Part:
     def __repr__(self) -> str:
         axes = "".join(f", {k}={list(v)}" for k, v in self.axes.items())
         return f"Part({self.name!r}, {[a.name for a in self.arms]}, seeds={len(self.seeds)}{axes})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, enough to build an equal part again."""
+        arms = [
+            {"name": a.name, "version": a.version, "settings": dict(a.settings)} for a in self.arms
+        ]
+        return {
+            "name": self.name,
+            "arms": plain(arms, f"part {self.name!r}: arms"),
+            "seeds": list(self.seeds),
+            "fixed": self.fixed,
+            "axes": {axis: list(values) for axis, values in self.axes.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Part:
+        """Undo `to_dict`."""
+        arms = [Arm(**arm) for arm in data["arms"]]
+        return cls(data["name"], arms, seeds=data["seeds"], fixed=data["fixed"], **data["axes"])
 
     def cells(self, study: str, version: int) -> Iterator[Cell]:
         """Yield every cell, seeds slowest, so that a study cut short has whole seeds to pair."""
@@ -209,13 +232,32 @@ class Study:
             raise ValueError(
                 f"study name {self.name!r}: use letters, digits, '-', '_' and '.': it names files"
             )
-        if not self.metrics:
-            raise ValueError(f"study {self.name!r}: metrics is empty; name at least one metric")
+        if not isinstance(self.metrics, Mapping) or not self.metrics:
+            raise ValueError(
+                f"study {self.name!r}: metrics must map each metric to 'min' or 'max', "
+                f"got {self.metrics!r}"
+            )
         for metric, direction in self.metrics.items():
             if direction not in ("min", "max"):
                 raise ValueError(
                     f"study {self.name!r}: metric {metric!r} has direction {direction!r}; "
                     "use 'min' or 'max'"
+                )
+        if not callable(self.run):
+            raise TypeError(f"study {self.name!r}: run must be a function, got {self.run!r}")
+        for what in ("bars", "open", "notes", "figures"):
+            functions = getattr(self, what)
+            if not isinstance(functions, Sequence) or not all(map(callable, functions)):
+                raise TypeError(
+                    f"study {self.name!r}: {what} must be a list of functions, got {functions!r}"
+                )
+        for scale, parts in self.scales.items():
+            if not all(isinstance(part, Part) for part in parts):
+                raise TypeError(f"study {self.name!r}: scale {scale!r} must be a list of Part")
+        for metric, value in self.diverged.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+                raise ValueError(
+                    f"study {self.name!r}: diverged[{metric!r}] must be a number, got {value!r}"
                 )
         unknown = set(self.diverged) - set(self.metrics)
         if unknown:
@@ -228,7 +270,8 @@ class Study:
         """Return the parts of one scale."""
         if scale not in self.scales:
             raise ValueError(
-                f"study {self.name!r} has no scale {scale!r}; it has {', '.join(self.scales)}"
+                f"study {self.name!r} has no scale {scale!r}; it has "
+                f"{', '.join(self.scales) or 'none'}"
             )
         return self.scales[scale]
 
@@ -286,6 +329,22 @@ class Study:
             minutes=minutes,
             progress=progress,
         )
+
+
+def _seeds(part: str, seeds: int | Sequence[int]) -> tuple[int, ...]:
+    try:
+        chosen = tuple(range(operator.index(seeds)))  # type: ignore[arg-type]
+    except TypeError:
+        chosen = ()
+        if isinstance(seeds, Iterable) and not isinstance(seeds, str):
+            with contextlib.suppress(TypeError):
+                chosen = tuple(dict.fromkeys(map(operator.index, seeds)))
+    # SQLite's integers have 64 bits.
+    if not chosen or not all(-(2**63) <= seed < 2**63 for seed in chosen):
+        raise ValueError(
+            f"part {part!r}: seeds must be a count >= 1 or integers of 64 bits, got {seeds!r}"
+        )
+    return chosen
 
 
 def canonical(data: Any) -> str:

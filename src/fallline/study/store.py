@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fallline.study.errors import StudyError
 from fallline.study.record import Outcome, Record
-from fallline.study.spec import Cell, canonical
+from fallline.study.spec import Cell, Part, canonical
 
 SCHEMA = 1
 APPLICATION = 0x66616C6C  # "fall": tells a store from any other SQLite file
@@ -31,6 +31,7 @@ CREATE TABLE artifacts (
     kind TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (key, name)
 );
 CREATE TABLE environments (hash TEXT PRIMARY KEY, data TEXT NOT NULL);
+CREATE TABLE requests (study TEXT PRIMARY KEY, scale TEXT NOT NULL, parts TEXT NOT NULL);
 """
 
 Curve = list[dict[str, float | None]]
@@ -101,10 +102,14 @@ class Store:
         artifacts: Mapping[str, tuple[str, bytes]] | None = None,
     ) -> None:
         """Store one finished cell, all of it or nothing."""
+        # A file name may have bytes that are no text; a message is worth more than its bytes.
+        error, output = (
+            text.encode("utf-8", "replace").decode() for text in (record.error, record.output)
+        )
         row = (
             cell.key, cell.study, cell.version, cell.arm, cell.arm_version, canonical(cell.config),
-            cell.seed, str(record.outcome), json.dumps(dict(record.metrics)), record.error,
-            record.output, record.seconds, record.peak_mib, record.source, record.environment,
+            cell.seed, str(record.outcome), json.dumps(dict(record.metrics)), error,
+            output, record.seconds, record.peak_mib, record.source, record.environment,
             record.finished_at,
         )  # fmt: skip
         with self._transaction():
@@ -125,6 +130,22 @@ class Store:
             self.connection.execute(
                 "INSERT OR IGNORE INTO environments VALUES (?, ?)", (key, json.dumps(data))
             )
+
+    def put_request(self, study: str, scale: str, parts: Sequence[Part]) -> None:
+        """Remember what was last asked for, so that a report shows that and not less."""
+        asked = json.dumps([part.to_dict() for part in parts])
+        with self._transaction():
+            self.connection.execute(
+                "INSERT OR REPLACE INTO requests VALUES (?, ?, ?)", (study, scale, asked)
+            )
+
+    def request(self, study: str) -> tuple[str, list[Part]] | None:
+        """Return the scale and the parts that were last asked for."""
+        with _readable_errors(self.path):
+            row = self.connection.execute(
+                "SELECT scale, parts FROM requests WHERE study = ?", (study,)
+            ).fetchone()
+        return None if row is None else (row[0], [Part.from_dict(p) for p in json.loads(row[1])])
 
     def forget(self, keys: Iterable[str]) -> int:
         """Delete cells with all that belongs to them; return how many there were."""
@@ -225,6 +246,9 @@ def merge(target: str | Path, sources: Iterable[str | Path]) -> tuple[int, int, 
     Returns how many cells were added, how many both had, and how many of those differ; of two
     cells with one key a finished one wins, else the one that `target` holds.
     """
+    sources = list(sources)
+    for source in sources:
+        Store.read(source).close()  # before the target is made
     added = both = differ = 0
     with Store.write(target) as into:
         for source in sources:
@@ -284,6 +308,10 @@ def _readable_errors(path: Path) -> Iterator[None]:
             raise StudyError(
                 f"{path}: {text}; every cell stored so far is kept and readable. "
                 "Free some space and run the same command again"
+            ) from error
+        if "too big" in text:
+            raise StudyError(
+                f"{path}: {text}; SQLite keeps at most 1 GB in one value. Attach less, or in parts"
             ) from error
         if "locked" in text:
             raise StudyError(f"{path} is locked by another program: {text}") from error

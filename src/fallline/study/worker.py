@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import faulthandler
 import json
 import math
@@ -14,6 +15,8 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -31,51 +34,62 @@ THREAD_VARIABLES = (
 )
 IN_WORKER = "FALLLINE_IN_WORKER"
 FLUSH_SECONDS = 0.2
+LINGER_SECONDS = 30.0
 
 
-def work(
-    channel: Connection,
-    origin: dict[str, str],
-    study: str,
-    cell: dict[str, Any],
-    limits: Limits,
-    log: str,
-) -> None:
+@dataclass(frozen=True)
+class Job:
+    """All that crosses to a cell's process."""
+
+    origin: dict[str, str]
+    text: str | None  # of the study's file when the run began
+    study: str
+    metrics: tuple[str, ...]
+    cell: dict[str, Any]
+    limits: Limits
+    log: str
+
+
+def work(channel: Connection, job: Job) -> None:
     """Run one cell and leave with `os._exit`, so that no teardown can lose the answer."""
     os.setsid()  # the driver ends the whole group, and a terminal's Ctrl-C does not reach it
     threading.Thread(target=_die_with_driver, daemon=True).start()
-    _redirect(log)
-    cpu = math.ceil(limits.seconds * limits.threads) + 1
-    # The bound that also ends a native call which holds the interpreter lock.
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 5))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _pin(limits.threads)
-    os.environ[IN_WORKER] = "1"
-    stream = Stream(channel)
+    worker, stream = os.getpid(), Stream(channel)
     try:
-        loaded = Origin(**origin).load(study)
-        _pin(limits.threads)  # again, for what the study has just imported
-        answer = run(loaded.run, Cell(**cell, on_point=stream.add))
-        answer["source"] = Origin(**origin).source_hash(loaded.sources)
+        _redirect(job.log)
+        _limit_cpu(job.limits)
+        _pin(job.limits.threads)
+        os.environ[IN_WORKER] = "1"
+        loaded = Origin(**job.origin).load(job.study, job.text)
+        _pin(job.limits.threads)  # again, for what the study has just imported
+        answer = run(loaded.run, Cell(**job.cell, on_point=stream.add), job.metrics)
     except BaseException as error:
         answer = {"error": _traceback(error)}
-    stream.flush()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    if os.getpid() != worker:
+        os._exit(0)  # a fork that the cell made, and forgot to end, has nothing to answer
+    with contextlib.suppress(Exception):  # a cell may have closed them
+        sys.stdout.flush()
+        sys.stderr.flush()
     answer["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     answer["native"] = _native_libraries()
-    channel.send_bytes(json.dumps({"answer": answer}).encode())
-    channel.close()
+    stream.close({"answer": answer})
+    # The driver ends this process, and finds what the cell has started while it is still here.
+    time.sleep(LINGER_SECONDS)
     os._exit(0)
 
 
-def run(function: Any, cell: Cell) -> dict[str, Any]:
+def run(function: Any, cell: Cell, declared: Sequence[str]) -> dict[str, Any]:
     """Call the study's function and turn what it returned into JSON data."""
     start = time.perf_counter()
     metrics = function(cell)
     seconds = time.perf_counter() - start
     if not isinstance(metrics, dict):
         raise TypeError(f"run must return a dict of numbers, got {type(metrics).__name__}")
+    if not set(declared) & metrics.keys():
+        raise ValueError(
+            f"run returned {', '.join(map(str, metrics)) or 'nothing'}; "
+            f"the study's metrics are {', '.join(declared)}"
+        )
     return {
         "metrics": {str(name): number(name, value) for name, value in metrics.items()},
         "artifacts": {
@@ -104,15 +118,24 @@ class Stream:
         self.channel = channel
         self.points: list[dict[str, float | None]] = []
         self.sent = time.monotonic()
+        self.turn = threading.Lock()  # a cell may report from several threads
 
     def add(self, point: dict[str, float]) -> None:
         """Take one point and send the batch when it is old enough."""
-        self.points.append({name: number(name, value) for name, value in point.items()})
-        if time.monotonic() - self.sent > FLUSH_SECONDS:
-            self.flush()
+        plain = {name: number(name, value) for name, value in point.items()}
+        with self.turn:
+            self.points.append(plain)
+            if time.monotonic() - self.sent > FLUSH_SECONDS:
+                self._flush()
 
-    def flush(self) -> None:
-        """Send what is waiting."""
+    def close(self, answer: dict[str, Any]) -> None:
+        """Send what is waiting and the last message."""
+        with self.turn:
+            self._flush()
+            self.channel.send_bytes(json.dumps(answer).encode())
+            self.channel.close()
+
+    def _flush(self) -> None:
         if self.points:
             self.channel.send_bytes(json.dumps({"points": self.points}).encode())
         self.points, self.sent = [], time.monotonic()
@@ -123,6 +146,15 @@ def _die_with_driver() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os.killpg(0, signal.SIGKILL)
+
+
+def _limit_cpu(limits: Limits) -> None:
+    """Set the bound that also ends a native call which holds the interpreter lock."""
+    cpu = math.ceil(limits.seconds * limits.threads) + 1
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    top = cpu + 5 if hard == resource.RLIM_INFINITY else min(cpu + 5, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (min(cpu, top), top))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _redirect(log: str) -> None:
@@ -148,13 +180,15 @@ def _pin(threads: int) -> None:
 def _native_libraries() -> list[str]:
     if "numpy" not in sys.modules:
         return []
-    from threadpoolctl import threadpool_info
+    with contextlib.suppress(Exception):  # what is worth knowing is not worth a cell
+        from threadpoolctl import threadpool_info
 
-    found = {
-        f"{lib['internal_api']} {lib.get('version')} threads={lib['num_threads']}"
-        for lib in threadpool_info()
-    }
-    return sorted(found)
+        found = {
+            f"{lib['internal_api']} {lib.get('version')} threads={lib['num_threads']}"
+            for lib in threadpool_info()
+        }
+        return sorted(found)
+    return []
 
 
 def _traceback(error: BaseException) -> str:

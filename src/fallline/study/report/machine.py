@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,10 @@ def answer(results: Results) -> dict[str, Any]:
         "date": max((record.finished_at for record in records), default=""),
         "cells": len(results.rows),
         "outcomes": results.outcomes,
-        "seconds": {"median": _middle(seconds), "total": sum(seconds)},
+        "seconds": {
+            "median": statistics.median(seconds) if seconds else math.nan,
+            "total": sum(seconds),
+        },
         "checks": [_check(check) for check in results.checks],
         "notes": results.notes,
         "tuned": [_tuned(tuned) for tuned in results.tunings],
@@ -105,9 +109,13 @@ def as_json(data: Any) -> str:
 def write_text(path: str | Path, text: str) -> Path:
     """Write a text file, its folder first."""
     path = Path(path)
+    if path.is_file():
+        with path.open("rb") as file:
+            if file.read(15) == b"SQLite format 3":
+                raise StudyError(f"{path} is a store; choose another name for what is written")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
     except OSError as error:
         raise StudyError(f"{path} cannot be written: {error.strerror or error}") from error
     return path
@@ -142,10 +150,6 @@ def _tuned(tuned: Tuned) -> dict[str, Any]:
         "edges": tuned.edges,
         "reason": tuned.reason,
     }
-
-
-def _middle(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2] if values else math.nan
 
 
 def _without_nan(data: Any) -> Any:

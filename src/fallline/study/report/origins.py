@@ -7,18 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fallline.study.errors import StudyError
+
 if TYPE_CHECKING:
     from fallline.study.results import Results
 
 
 def sources(results: Results) -> list[str]:
     """Return the hashes of the sources that computed these rows."""
-    return sorted({row.record.source for row in results.rows if row.record is not None})
+    return sorted({row.record.source for row in _answered(results)})
 
 
 def environments(results: Results) -> list[Mapping[str, Any]]:
     """Return the environments that computed these rows."""
-    used = {row.record.environment for row in results.rows if row.record is not None}
+    used = {row.record.environment for row in _answered(results)}
     return [results.environments[key] for key in sorted(used) if key in results.environments]
 
 
@@ -32,13 +34,32 @@ def mixtures(results: Results) -> list[str]:
             f"({', '.join(h[:8] or 'unknown' for h in hashes)}). "
             "Run with --fresh to compute them all from one."
         )
+    elif hashes and _present(results) not in ("", hashes[0]):
+        told.append(
+            "The cells were computed by another version of the source than the present one. "
+            "Run with --fresh to compute them anew."
+        )
     flat = [flatten(environment) for environment in environments(results)]
     names = dict.fromkeys(name for environment in flat for name in environment)
     for name in names:
         values = list(dict.fromkeys(environment.get(name, "none") for environment in flat))
+        if name == "native":  # a cell that needed no native library has none to differ by
+            values = [value for value in values if value != "[]"]
         if len(values) > 1:
             told.append(f"The cells come from different environments: {name} is {listed(values)}.")
     return told
+
+
+def _answered(results: Results) -> list[Any]:
+    return [row for row in results.rows if row.record is not None and row.answered]
+
+
+def _present(results: Results) -> str:
+    study = results.study
+    try:
+        return study.origin.source_hash(study.sources)
+    except (OSError, ValueError, StudyError):  # the file is gone; the results stand
+        return ""
 
 
 def listed(values: list[str]) -> str:
