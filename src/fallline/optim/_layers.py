@@ -84,6 +84,26 @@ def gradients_dot_parameters(parts: Sequence[Gradients], like: Tensor) -> Tensor
     )
 
 
+def model_of_absent(
+    groups: Sequence[ParamGroup], state: MutableMapping[Tensor, Any], like: Tensor
+) -> Tensor | None:
+    """``<m_l, w_l> - avg <g_l, w_l>`` summed over the layers that have no gradient at this step.
+
+    They keep their averages, so the averaged model still has their term. None if there are none.
+    """
+    absent = [
+        p
+        for _, _, p in named_parameters(groups)
+        if p.grad is None and "grad_dot_w" in state.get(p, ())
+    ]
+    if not absent:
+        return None
+    m, w = [local(state[p]["exp_avg"]) for p in absent], [local(p) for p in absent]
+    owners = [p if is_sharded(p) else None for p in absent]
+    mw = sum_over_shards(inner(m, w, like).unsqueeze(0), owners)[0]
+    return (mw - torch.stack([state[p]["grad_dot_w"].to(like) for p in absent])).sum()
+
+
 def norm_of(group: ParamGroup, rule: Rule) -> str:
     """Return the norm key of a group: its own, or the one of its kind."""
     own: str | None = group["norm"]

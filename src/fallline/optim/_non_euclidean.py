@@ -17,6 +17,7 @@ from fallline.optim._layers import (
     collect_gradients,
     gradients_dot_parameters,
     layers_of,
+    model_of_absent,
     named_parameters,
     norm_of,
     scalar,
@@ -291,7 +292,8 @@ class NonEuclidean(Optimizer):
             bound = memory.setdefault("lower_bound", torch.full_like(loss, self._rule.lb0))
         else:
             bound = scalar(f_star(done) if callable(f_star) else f_star, loss)
-        return Truncation(loss, gw, memory["loss_avg"], bound, adapts=f_star == "auto")
+        absent = model_of_absent(self.param_groups, self.state, loss)
+        return Truncation(loss, gw, absent, memory["loss_avg"], bound, adapts=f_star == "auto")
 
     def _memory(self) -> dict[str, Any]:
         """State of the optimizer as a whole; kept with the first parameter, as in `LBFGS`."""

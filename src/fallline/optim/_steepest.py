@@ -24,6 +24,7 @@ class Truncation(NamedTuple):
 
     loss: Tensor
     gw: Tensor  # <g, w> of each layer's own part
+    absent: Tensor | None  # the model's terms of layers without a gradient at this step
     loss_avg: Tensor
     f_star: Tensor
     adapts: bool  # f_star="auto": then `f_star` is the running estimate
@@ -180,7 +181,8 @@ def _averaged_model(
     gw_avg = torch.stack([average.to(gw) for average in stored]).lerp(gw, weight)
     torch._foreach_copy_(stored, list(gw_avg.unbind()))
     truncation.loss_avg.lerp_(truncation.loss, weight)
-    return truncation.loss_avg + (mw - gw_avg).sum()
+    F = truncation.loss_avg + (mw - gw_avg).sum()
+    return F if truncation.absent is None else F + truncation.absent
 
 
 def _move(
