@@ -6,7 +6,17 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from fallline.optim import Momo, MuonAdam, MuonMaxMomo, NonEuclidean, PolarGrad
+from fallline.optim import (
+    Momo,
+    MuonAdam,
+    MuonAdamMomo,
+    MuonMax,
+    MuonMaxMomo,
+    NonEuclidean,
+    PolarGrad,
+    Scion,
+    SignGD,
+)
 
 
 def pair():
@@ -175,16 +185,106 @@ def test_skipped_steps_are_counted_and_leave_everything():
     assert not torch.equal(model[1].weight, before[2])
 
 
-def test_huge_but_finite_gradients_pass():
-    """Norms and products of these overflow, the entries do not."""
-    for make in (MuonAdam, MuonMaxMomo):
-        W, b = Parameter(torch.full((2, 2), 1e20)), Parameter(torch.zeros(2))
-        W.grad, b.grad = torch.full((2, 2), 1e25), torch.zeros(2)
-        opt = make(([W], [b]), weight_decay=0.0)
-        try:
+def matrix_and_bias(scale, weight=1.0):
+    W, b = Parameter(weight * torch.eye(2)), Parameter(torch.zeros(2))
+    W.grad, b.grad = scale * torch.tensor([[1.0, 2.0], [3.0, 5.0]]), torch.ones(2)
+    return W, b
+
+
+EVERY_PRESET = [Momo, MuonAdam, MuonAdamMomo, MuonMax, MuonMaxMomo, PolarGrad, Scion, SignGD]
+
+
+@pytest.mark.parametrize("make", EVERY_PRESET)
+@pytest.mark.parametrize("scale", [1e10, 1e15, 2e18])
+def test_huge_but_finite_gradients_move_as_ordinary_ones(make, scale):
+    """Squares of duals overflow, the duals do not; the next ordinary step is as good as any."""
+    W, b = matrix_and_bias(scale)
+    opt = make(([W], [b]), weight_decay=0.0, lr=1e-3)
+    for _ in range(3):
+        opt.step(loss=1.0)
+        if opt.last.G is not None:
+            assert opt.last.G.isfinite()
+            assert opt.last.layer_duals["group 0 parameter 0"] > scale
+        if opt.last.F is not None:
+            assert opt.last.F.isfinite()
+        assert W.isfinite().all()
+        assert b.isfinite().all()
+        W.grad = torch.eye(2)
+    if opt.last.F is None:  # truncated steps of 1e-40 vanish
+        assert not torch.equal(W.detach(), torch.eye(2))
+
+
+@pytest.mark.parametrize("make", EVERY_PRESET)
+@pytest.mark.parametrize("scale", [1e20, 1e25])
+def test_a_gradient_whose_norm_overflows_raises(make, scale):
+    """Its polar factor and second moment would be 0, and the step would leave it out unseen."""
+    W, b = matrix_and_bias(scale)
+    opt = make([("W", W), ("b", b)])
+    with pytest.raises(FloatingPointError, match="the norm of the gradient of W is not finite"):
+        opt.step(loss=1.0)
+    assert torch.equal(W.detach(), torch.eye(2))
+    assert not opt.state
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_an_overflowing_product_of_gradient_and_parameter_raises(skip):
+    W, b = matrix_and_bias(1e15, weight=1e25)
+    before = W.detach().clone()
+    options = {"on_nonfinite": "skip"} if skip else {}
+    opt = MuonMaxMomo([("W", W), ("b", b)], weight_decay=0.0, **options)
+    if skip:
+        opt.step(loss=1.0)
+        assert opt.skipped_steps == 1
+    else:
+        with pytest.raises(FloatingPointError, match="<g, w> of W is not finite: inf"):
             opt.step(loss=1.0)
-        except FloatingPointError as error:
-            pytest.fail(str(error))
+        assert not opt.state
+    assert torch.equal(W.detach(), before)
+    with torch.no_grad():
+        W.copy_(torch.eye(2))
+    W.grad = torch.eye(2)
+    opt.step(loss=1.0)  # no average has kept it
+    assert opt.last.F.isfinite()
+    assert W.isfinite().all()
+    assert b.lt(0).all()
+
+
+@pytest.mark.parametrize("make", [MuonMaxMomo, MuonAdamMomo, Momo])
+def test_a_parameter_that_is_nan_stops_a_truncated_step(make):
+    w, v = Parameter(torch.tensor([1.0, math.nan])), Parameter(torch.ones(2))
+    w.grad, v.grad = torch.zeros(2), torch.ones(2)
+    opt = make([("w", w), ("v", v)])
+    with pytest.raises(FloatingPointError, match="<g, w> of w is not finite: nan"):
+        opt.step(loss=1.0)
+    assert torch.equal(v.detach(), torch.ones(2))
+    assert not opt.state
+
+
+@pytest.mark.parametrize("bound", [math.nan, math.inf, -math.inf, torch.tensor(math.nan)])
+def test_a_callable_bound_is_checked_as_the_constant_is(bound):
+    w = Parameter(torch.ones(2))
+    w.grad = torch.ones(2)
+    values = [0.0, bound, 0.5]
+    opt = MuonMaxMomo([w], f_star=lambda step: values[step])
+    opt.step(loss=1.0)
+    before, average = w.detach().clone(), opt.state[w]["exp_avg"].clone()
+    w.grad = 3 * torch.ones(2)
+    with pytest.raises(ValueError, match=r"f_star\(1\) must be in \(-inf, inf\), got"):
+        opt.step(loss=1.0)
+    assert torch.equal(w.detach(), before)
+    assert torch.equal(opt.state[w]["exp_avg"], average)
+    assert opt.state[w]["truncated_steps"] == 1
+    values[1] = torch.tensor(0.25)
+    opt.step(loss=1.0)
+    assert float(opt.last.f_star) == 0.25
+
+
+@pytest.mark.parametrize("bound", [None, "x"])
+def test_a_callable_bound_must_give_a_number(bound):
+    w = Parameter(torch.ones(2))
+    w.grad = torch.ones(2)
+    with pytest.raises(TypeError, match=r"f_star\(0\) must be a number, got"):
+        MuonMaxMomo([w], f_star=lambda step: bound).step(loss=1.0)
 
 
 def test_groups_of_unequal_lr_are_refused_at_the_step():
