@@ -1,7 +1,9 @@
 """Every refusal names the argument, the value and the valid range."""
 
 import math
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import Parameter
@@ -79,10 +81,84 @@ def test_groups(group, error, message):
     assert len(opt.param_groups) == 2  # a refused group leaves no trace
 
 
+def test_a_refused_group_leaves_no_trace_where_it_was_routed():
+    W, b = pair()
+    opt = MuonAdam(([("W", W[0])], [("b", b[0])]))
+    named = [("W2", Parameter(torch.zeros(3, 3))), ("b", b[0])]
+    with pytest.raises(ValueError, match="more than one parameter group"):
+        opt.add_param_group({"params": named})  # the matrix is fine, the bias is there already
+    assert len(opt.param_groups) == 2
+    opt.add_param_group({"params": named[:1]})
+    assert len(opt.param_groups) == 3
+
+
+@pytest.mark.parametrize(
+    "params", [[], ([], []), torch.nn.Tanh(), [{"params": []}], [{"params": [], "kind": "other"}]]
+)
+def test_no_parameters_are_refused(params):
+    with pytest.raises(ValueError, match="optimizer got an empty parameter list"):
+        MuonAdam(params)
+
+
+@pytest.mark.parametrize("make", [MuonAdam, MuonMax])
+def test_float16_is_refused_where_squares_are_averaged(make):
+    w = Parameter(torch.ones(3, dtype=torch.float16))
+    with pytest.raises(TypeError, match="float16, which cannot hold the squares"):
+        make([w])
+    with pytest.raises(TypeError, match="float16"):
+        make([Parameter(torch.ones(2))]).add_param_group({"params": [w]})
+    w.grad = torch.ones_like(w)
+    Scion([w], lr=0.5, weight_decay=0.0).step()
+    assert w.tolist() == [0.5] * 3
+
+
 def test_presets_refuse_what_they_fix():
-    for make in (MuonMaxMomo, Momo):
-        with pytest.raises(TypeError, match="truncate"):
+    for make, use in ((MuonMaxMomo, "MuonMax or "), (MuonAdamMomo, "MuonAdam or "), (Momo, "")):
+        message = f"{make.__name__} fixes truncate; use {use}NonEuclidean"
+        with pytest.raises(TypeError, match=message):
             make([Parameter(torch.zeros(2))], truncate=False)
+    for make in EVERY_PRESET:
+        with pytest.raises(TypeError, match=f"{make.__name__} fixes aggregation; use NonEuclidean"):
+            make([Parameter(torch.zeros(2))], aggregation="l2")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lr": "1e-3"}, "lr must be a number, got '1e-3' of type str"),
+        ({"lr": None}, "lr must be a number, got None"),
+        ({"lr": torch.tensor(1j)}, "lr must be real, got torch.complex64"),
+        ({"weight_decay": None}, "weight_decay must be a number, got None"),
+        ({"beta": "x"}, "beta must be a number, got 'x'"),
+        ({"beta2": "x"}, "beta2 must be a number, got 'x'"),
+        ({"eps": "x"}, "eps must be a number, got 'x'"),
+        ({"lb0": None}, "lb0 must be a number, got None"),
+        ({"matrix_lr_ratio": "2"}, "matrix_lr_ratio must be a number, got '2'"),
+        ({"f_star": None}, "f_star must be a number, got None"),
+    ],
+)
+def test_what_is_no_number_is_named(options, message):
+    with pytest.raises(TypeError, match=message):
+        NonEuclidean(pair(), **options)
+
+
+def test_lr_scale_is_a_number():
+    group = {"params": [Parameter(torch.zeros(2))], "kind": "other", "lr_scale": "2"}
+    with pytest.raises(TypeError, match="lr_scale must be a number, got '2'"):
+        MuonAdam([group])
+
+
+@pytest.mark.parametrize("lr", [-1.0, math.nan])
+def test_a_learning_rate_in_a_tensor_is_checked_where_that_is_free(lr):
+    with pytest.raises(ValueError, match=r"lr must be in \[0, inf\), got tensor"):
+        MuonAdam(pair(), lr=torch.tensor(lr))
+
+
+def test_lists_of_lists_are_told_from_a_pair():
+    W, b = pair()
+    message = r"got a list in an iterable of parameters; .*tuple \(matrix_params, other_params\)"
+    with pytest.raises(TypeError, match=message):
+        MuonAdam([W, b])
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.int64])
@@ -127,6 +203,7 @@ def test_one_loss_only():
         (torch.zeros(3), ValueError, r"loss must hold one value, got shape \(3,\)"),
         ("1", TypeError, "loss must be a scalar Tensor or a float, got str"),
         (True, TypeError, "got bool"),
+        (torch.tensor(1j), TypeError, "loss must be real, got torch.complex64"),
     ],
 )
 def test_the_loss_is_one_number(loss, error, message):
@@ -137,6 +214,29 @@ def test_the_loss_is_one_number(loss, error, message):
         opt.step(loss=loss)
     with pytest.raises(error, match=message):
         opt.set_loss(loss)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, Fraction])
+def test_any_real_number_is_a_loss(kind):
+    w = Parameter(torch.zeros(2))
+    opt = MuonMaxMomo([w])
+    w.grad = torch.ones(2)
+    opt.step(loss=kind(3))
+    assert float(opt.last.F) == 3
+    opt.set_loss(kind(2))
+    opt.step()
+    assert float(opt.last.F) < 3
+
+
+def test_a_second_pending_loss_replaces_the_first():
+    """What a loop needs after GradScaler has skipped a step."""
+    w = Parameter(torch.zeros(2))
+    opt = MuonMaxMomo([w])
+    w.grad = torch.ones(2)
+    opt.set_loss(7.0)
+    opt.set_loss(2.0)
+    opt.step()
+    assert float(opt.last.F) == 2
 
 
 def two_layers(**options):

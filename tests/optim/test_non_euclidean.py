@@ -423,6 +423,52 @@ def test_stale_uses_the_previous_norms():
         torch.testing.assert_close(stale.last.layer_duals[name], dual)
 
 
+@pytest.mark.parametrize("make", [MuonMax, MuonMaxMomo])
+def test_a_layer_that_joins_late_does_not_freshen_the_stale_norms_of_others(make):
+    def run(foreach):
+        g = torch.Generator().manual_seed(14)
+        start = [torch.randn(4, 4, generator=g) for _ in range(3)]
+        params = [Parameter(w) for w in start]
+        opt = make((params, []), lr=0.01, nuclear="stale", foreach=foreach, polar="svd")
+        for t in range(4):
+            for i, p in enumerate(params):
+                gradient = torch.randn(4, 4, generator=g)
+                p.grad = gradient if t >= 2 or i != 1 else None
+            opt.step(loss=10.0)
+        return params
+
+    for a, b in zip(run(True), run(False)):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_stale_norms_of_an_untruncated_run_serve_a_truncated_one(steps):
+    """MuonAdam needs no dual, but its checkpoint must not say that the norms are 0."""
+    g = torch.Generator().manual_seed(15)
+    W = Parameter(torch.zeros(4, 6))
+    opt = MuonAdam(([W], []), lr=0.01, nuclear="stale", polar="svd")
+    for _ in range(steps):
+        W.grad = torch.randn(4, 6, generator=g)
+        opt.step()
+    nuclear = torch.linalg.svdvals(opt.state[W]["exp_avg"]).sum()
+    torch.testing.assert_close(opt.state[W]["nuclear_norm"], nuclear)
+    again = MuonAdamMomo(([W], []), lr=0.01, nuclear="stale", polar="svd")
+    again.load_state_dict(opt.state_dict())
+    W.grad = torch.randn(4, 6, generator=g)
+    again.step(loss=1.0)
+    torch.testing.assert_close(again.last.G, 10 * nuclear)
+
+
+@pytest.mark.parametrize("make", [MuonAdam, MuonMax])
+@pytest.mark.parametrize("eps", [0.0, 1e-60])
+def test_a_square_that_underflows_moves_nothing(make, eps):
+    w = Parameter(torch.zeros(3))
+    w.grad = torch.tensor([1e-25, 0.0, 1.0])
+    opt = make(([], [w]), eps=eps, weight_decay=0.0, lr=1e-3)
+    opt.step()
+    torch.testing.assert_close(w.detach(), torch.tensor([0.0, 0.0, -1e-3]))
+
+
 def test_frobenius_is_below_the_nuclear_norm():
     gradients = gradients_of(1)
     _, exact = nuclear_run("cached", gradients, polar="svd")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from numbers import Real
 from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -21,6 +22,11 @@ def positive_int(name: str, value: object) -> None:
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def auto_or_floating(name: str, value: object) -> None:
+    if value != "auto" and not (isinstance(value, torch.dtype) and value.is_floating_point):
+        raise ValueError(f"{name} must be 'auto' or a floating torch.dtype, got {value!r}")
 
 
 def number(name: str, value: Any, *, valid: str, ok: Callable[[Any], bool]) -> None:

@@ -31,8 +31,8 @@ class Layers(NamedTuple):
     m: list[Tensor]
     v: list[Tensor]  # empty unless the norm is adaptive
     gw: list[Tensor]  # average of <g, w>; empty unless truncated
-    nuclear: list[Tensor]  # of the previous step; empty unless nuclear="stale"
-    fresh: bool  # some layer has no previous step
+    nuclear: list[Tensor]  # of the previous step, or room for it; empty unless nuclear="stale"
+    fresh: bool  # no stale nuclear norms yet
     sharded: list[Tensor]  # the DTensor behind each w; empty for plain parameters
 
 
@@ -53,8 +53,14 @@ def named_parameters(groups: Sequence[ParamGroup]) -> Iterator[tuple[ParamGroup,
             yield group, names[j] if names else f"group {i} parameter {j}", p
 
 
-def collect_gradients(groups: Sequence[ParamGroup], *, foreach: bool) -> list[Gradients]:
-    """Gather what has a gradient; with `foreach` all of a kind together, else each alone."""
+def collect_gradients(
+    groups: Sequence[ParamGroup], state: MutableMapping[Tensor, Any], *, foreach: bool
+) -> list[Gradients]:
+    """Gather what has a gradient; with `foreach` all of a kind together, else each alone.
+
+    A layer without a stale nuclear norm, because it joins late, is of another kind than those
+    that have one: it needs its polar factor before the step's length is known.
+    """
     parts: dict[tuple[Any, ...], Gradients] = {}
     for group, name, p in named_parameters(groups):
         g = p.grad
@@ -62,7 +68,8 @@ def collect_gradients(groups: Sequence[ParamGroup], *, foreach: bool) -> list[Gr
             continue
         if g.layout != torch.strided:
             raise TypeError(f"{name} has a sparse gradient ({g.layout}); only dense ones work")
-        key = (id(group), p.device, p.dtype, is_sharded(p), None if foreach else name)
+        stale = "nuclear_norm" in state.get(p, ())
+        key = (id(group), p.device, p.dtype, is_sharded(p), stale, None if foreach else name)
         part = parts.setdefault(key, Gradients(group, [], [], []))
         part.names.append(name)
         part.params.append(p)

@@ -206,6 +206,8 @@ class NonEuclidean(Optimizer):
         _check_lr(lr)
         defaults = {"lr": lr, "weight_decay": weight_decay, "lr_scale": 1.0, "norm": None}
         super().__init__(to_groups(params), defaults)
+        if not any(group["params"] for group in self.param_groups):
+            raise ValueError("optimizer got an empty parameter list")
 
     @property
     def skipped_steps(self) -> int:
@@ -261,7 +263,7 @@ class NonEuclidean(Optimizer):
                 "or set_loss(loss) before step()"
             )
         lr = self._common_lr()
-        parts = collect_gradients(self.param_groups, foreach=rule.foreach)
+        parts = collect_gradients(self.param_groups, self.state, foreach=rule.foreach)
         if not parts:
             return None
         double = any(p.dtype == torch.float64 for part in parts for p in part.params)
@@ -326,6 +328,14 @@ class NonEuclidean(Optimizer):
         param_group : dict
             ``params``, and any of ``kind``, ``norm``, ``lr_scale``, ``weight_decay``.
         """
+        before = len(self.param_groups)
+        try:
+            self._add_routed(param_group)
+        except (TypeError, ValueError):
+            del self.param_groups[before:]
+            raise
+
+    def _add_routed(self, param_group: dict[str, Any]) -> None:
         unknown = sorted(set(param_group) - set(_GROUP_KEYS))
         if unknown:
             raise ValueError(
@@ -336,18 +346,14 @@ class NonEuclidean(Optimizer):
             owner = type(self).__name__
             if self._rule.kinds_differ:
                 for part in split_group(param_group, owner):
-                    self.add_param_group(part)
+                    self._add_routed(part)
                 return
             param_group["kind"] = "other"
         choice("kind", param_group["kind"], ("matrix", "other"))
         if self.param_groups:
             param_group.setdefault("lr", self.param_groups[0]["lr"])
         super().add_param_group(param_group)
-        try:
-            self._check_group(self.param_groups[-1])
-        except (TypeError, ValueError):
-            del self.param_groups[-1]
-            raise
+        self._check_group(self.param_groups[-1])
 
     def _check_group(self, group: dict[str, Any]) -> None:
         if group["norm"] is not None:
@@ -362,6 +368,12 @@ class NonEuclidean(Optimizer):
         for _, name, p in named_parameters([group]):
             if not p.is_floating_point():
                 raise TypeError(f"{name} must be a real floating-point tensor, got {p.dtype}")
+            if p.dtype == torch.float16 and NORMS[norm_of(group, self._rule)].adaptive:
+                raise TypeError(
+                    f"{name} is float16, which cannot hold the squares of gradients that the norm "
+                    f"{norm_of(group, self._rule)!r} averages; keep it in float32 under autocast, "
+                    "or use bfloat16"
+                )
             if needs_matrix and p.ndim < 2:
                 raise ValueError(
                     f"{name} of shape {tuple(p.shape)} cannot have kind='matrix' or a spectral "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
 from torch import Tensor
@@ -37,6 +38,19 @@ class SpectralOptions(Options, total=False):
     nuclear: Nuclear
     shape_scale: ShapeScale
     nesterov: bool
+
+
+_FIXED = ("matrix_norm", "other_norm", "aggregation", "constrained", "truncate")
+
+
+def _refuse_fixed(
+    owner: NonEuclidean, options: Mapping[str, object], untruncated: str = ""
+) -> None:
+    name = type(owner).__name__
+    for option in _FIXED:
+        if option in options:
+            other = f"{untruncated} or " if option == "truncate" and untruncated else ""
+            raise TypeError(f"{name} fixes {option}; use {other}NonEuclidean")
 
 
 class MuonMaxMomo(NonEuclidean):
@@ -87,6 +101,7 @@ class MuonMaxMomo(NonEuclidean):
     def __init__(
         self, params: ParamsLike, lr: float | Tensor = 1e-3, **options: Unpack[SpectralOptions]
     ) -> None:
+        _refuse_fixed(self, options, "MuonMax")
         super().__init__(
             params,
             lr,
@@ -125,6 +140,7 @@ class MuonMax(NonEuclidean):
         truncate: bool = False,
         **options: Unpack[SpectralOptions],
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,
@@ -158,6 +174,7 @@ class PolarGrad(NonEuclidean):
         truncate: bool = False,
         **options: Unpack[SpectralOptions],
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,
@@ -196,6 +213,7 @@ class MuonAdam(NonEuclidean):
         truncate: bool = False,
         **options: Unpack[SpectralOptions],
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,
@@ -227,6 +245,7 @@ class MuonAdamMomo(NonEuclidean):
     def __init__(
         self, params: ParamsLike, lr: float | Tensor = 1e-3, **options: Unpack[SpectralOptions]
     ) -> None:
+        _refuse_fixed(self, options, "MuonAdam")
         super().__init__(
             params,
             lr,
@@ -265,6 +284,7 @@ class Scion(NonEuclidean):
         truncate: bool = False,
         **options: Unpack[SpectralOptions],
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,
@@ -312,6 +332,7 @@ class SignGD(NonEuclidean):
         truncate: bool = False,
         **options: Unpack[Options],
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,
@@ -345,6 +366,7 @@ class Momo(NonEuclidean):
     def __init__(
         self, params: ParamsLike, lr: float | Tensor = 1e-3, **options: Unpack[Options]
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import torch
 from torch import Tensor
 
 from fallline.optim._aggregation import Aggregation
-from fallline.optim._checks import choice, number, positive_int
+from fallline.optim._checks import auto_or_floating, choice, number, positive_int
 from fallline.optim._norms import NORMS, NormKey
 from fallline.optim._polar import PolarDtype, PolarMethod
 
@@ -63,12 +62,7 @@ class Rule:
         number("lb0", self.lb0, valid="(-inf, inf)", ok=math.isfinite)
         ratio = self.matrix_lr_ratio
         number("matrix_lr_ratio", ratio, valid="(0, inf)", ok=lambda x: 0 < x < math.inf)
-        if self.polar_dtype != "auto" and not (
-            isinstance(self.polar_dtype, torch.dtype) and self.polar_dtype.is_floating_point
-        ):
-            raise ValueError(
-                f"polar_dtype must be 'auto' or a floating torch.dtype, got {self.polar_dtype!r}"
-            )
+        auto_or_floating("polar_dtype", self.polar_dtype)
         if isinstance(self.f_star, str):
             choice("f_star", self.f_star, ("auto",))
         elif not callable(self.f_star):

@@ -116,13 +116,14 @@ def _direction(
 ) -> tuple[Tensors | None, Tensor | None]:
     """``z`` of each layer, None where it is wanted only when the layer moves, and ``<m, z>``.
 
-    Without `like` nobody wants the pairing. The Frobenius stand-in for a nuclear norm gives
-    ``<m, m>``, a stale one 0 until `_exchange_nuclear_norms`.
+    Without `like` nobody wants the pairing, and stale norms are taken when the layer moves. The
+    Frobenius stand-in for a nuclear norm gives ``<m, m>``, a stale one 0 until
+    `_exchange_nuclear_norms`.
     """
     if group.norm != "spectral":
         z = elementwise_direction(group.norm, m, group.v, rule.eps)
         return z, None if like is None else inner(m, z, like)
-    if rule.nuclear == "cached" or (rule.nuclear == "stale" and group.fresh):
+    if rule.nuclear == "cached" or (rule.nuclear == "stale" and group.fresh and like is not None):
         return _polar_factors(group, m, rule, like)
     if like is None:
         return None, None
