@@ -120,6 +120,15 @@ class MuonMax(NonEuclidean):
     ``dW = -lr * ratio * (sum over matrices of ||m_j||_nuc) * polar(m_l)``, the others Adam
     without bias correction. Parameters as `MuonMaxMomo`, and `truncate` (default False).
 
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; truncated, ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, MuonMax.
+
     Examples
     --------
     >>> import torch
@@ -159,6 +168,15 @@ class PolarGrad(NonEuclidean):
     ``dW = -lr * ratio * ||m_l||_nuc * polar(m_l)``, the others Adam without bias correction.
     Parameters as `MuonMaxMomo`, and `truncate` (default False).
 
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; truncated, ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, PolarGrad in the table of methods.
+
     Examples
     --------
     >>> import torch
@@ -192,6 +210,15 @@ class MuonAdam(NonEuclidean):
 
     ``dW = -lr * ratio * polar(m_l)``, the others ``-lr * m / (sqrt(v) + eps)``. Parameters as
     `MuonMaxMomo`, and `truncate` (default False).
+
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; truncated, ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, MuonAdam in the table of methods.
 
     Examples
     --------
@@ -231,6 +258,15 @@ class MuonAdamMomo(NonEuclidean):
 
     Parameters as `MuonMaxMomo`.
 
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, MuonAdam-Momo.
+
     Examples
     --------
     >>> import torch
@@ -263,6 +299,15 @@ class Scion(NonEuclidean):
 
     ``dW = -lr * ratio * polar(m_l)``, the others ``-lr * sign(m)``. Parameters as `MuonMaxMomo`
     (`beta2` and `eps` have no effect), and `truncate` (default False).
+
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; truncated, ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, Scion in the table of methods.
 
     Examples
     --------
@@ -312,6 +357,15 @@ class SignGD(NonEuclidean):
         ``f_star, lb0, beta, weight_decay, momentum_init, on_nonfinite, foreach, process_group``
         of `NonEuclidean`.
 
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; truncated, ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, sign descent in the table of methods.
+
     Examples
     --------
     >>> import torch
@@ -349,6 +403,15 @@ class Momo(NonEuclidean):
     """MoMo (Schaipp et al., ICML 2024): momentum SGD with the truncated step, Euclidean norm.
 
     ``dw = -min(lr, (F - f_star)_+ / ||m||^2) * m``. Parameters as `SignGD`, without `truncate`.
+
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, MoMo as a member of the family; MoMo itself: Schaipp et al., ICML 2024.
 
     Examples
     --------
