@@ -1,29 +1,9 @@
 """Exact ERM against a general solver, and the compiled descent against one call per step."""
 
-import json
-import statistics
-import time
-from pathlib import Path
-
 import numpy as np
 
+from _timing import interleaved, publish, row
 from fallline.sco import HardInstance, qr_code, rs_golay_code
-
-RESULTS = Path(__file__).parent / "results.json"
-WINDOWS = 7
-
-
-def interleaved(ours, peer, *, ours_repeats=1, peer_repeats=1):
-    """Return the median seconds of a call of each, windows taken in turn."""
-    ours(), peer()  # compile and fill caches
-    seconds = {ours: [], peer: []}
-    for _ in range(WINDOWS):
-        for function, repeats in ((ours, ours_repeats), (peer, peer_repeats)):
-            start = time.perf_counter()
-            for _ in range(repeats):
-                function()
-            seconds[function].append((time.perf_counter() - start) / repeats)
-    return statistics.median(seconds[ours]), statistics.median(seconds[peer])
 
 
 def erm_against_clarabel():
@@ -34,7 +14,7 @@ def erm_against_clarabel():
     def solve():
         problem.solve(solver="CLARABEL")
 
-    return interleaved(lambda: inst.erm(Z), solve, ours_repeats=50)
+    return lambda: inst.erm(Z), solve
 
 
 def gradient_descent_against_single_calls():
@@ -48,19 +28,14 @@ def gradient_descent_against_single_calls():
             inst._subgradient(x, shares, gradient)
             x -= eta * gradient
 
-    return interleaved(lambda: inst.gd(Z, eta, steps), loop)
+    return lambda: inst.gd(Z, eta, steps), loop
 
 
 def certified_against_enumeration():
     certified = HardInstance(qr_code(31), oracle="certified")
     enumerated = HardInstance(qr_code(31), oracle="enumerate")
     x = certified.erm(certified.sample(8, random_state=0)).x
-    return interleaved(
-        lambda: certified.population_risk(x),
-        lambda: enumerated.population_risk(x),
-        ours_repeats=500,
-        peer_repeats=20,
-    )
+    return lambda: certified.population_risk(x), lambda: enumerated.population_risk(x)
 
 
 ROWS = [
@@ -77,21 +52,11 @@ ROWS = [
 
 def main():
     rows = []
-    for name, peer, measure, bar in ROWS:
-        ours, peers = measure()
-        rows.append(
-            {
-                "name": name,
-                "peer": peer,
-                "seconds": ours,
-                "peer_seconds": peers,
-                "ratio": peers / ours,
-                "bar": bar,
-            }
-        )
-        print(f"{name}: {ours:.3g} s, {peer} {peers:.3g} s, {peers / ours:.3g} times as fast")
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**kept, "sco": rows}, indent=2) + "\n")
+    for name, peer, make, bar in ROWS:
+        ours, theirs = make()
+        seconds = interleaved({"ours": ours, "theirs": theirs}, windows=7, seconds_per_window=0.02)
+        rows.append(row(name, peer, seconds["ours"], seconds["theirs"], bar))
+    publish("sco", rows)
 
 
 if __name__ == "__main__":

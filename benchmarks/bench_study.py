@@ -6,9 +6,9 @@ from pathlib import Path
 
 from _timing import publish
 from fallline.study import Outcome, Part, Study
-from fallline.study.request import place
 from fallline.study.progress import Progress
 from fallline.study.record import Record
+from fallline.study.request import place
 from fallline.study.store import Store
 
 CELLS = 300

@@ -184,6 +184,7 @@ def test_smoke_cells_run(part, cell):
     cell.on_point = points.append
     metrics = study.run(cell)
     assert all(math.isfinite(value) for value in metrics.values())
+    assert set(study.metrics) & set(metrics)
     if part.name == "stability limit":
         assert metrics["converged"] == float(cell.config["of_limit"] < 1)
     if part.name == "target":

@@ -1,12 +1,24 @@
 """Every refusal names the argument, the value and the valid range."""
 
 import math
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import Parameter
 
-from fallline.optim import Momo, MuonAdam, MuonMaxMomo, NonEuclidean, PolarGrad
+from fallline.optim import (
+    Momo,
+    MuonAdam,
+    MuonAdamMomo,
+    MuonMax,
+    MuonMaxMomo,
+    NonEuclidean,
+    PolarGrad,
+    Scion,
+    SignGD,
+)
 
 
 def pair():
@@ -69,10 +81,84 @@ def test_groups(group, error, message):
     assert len(opt.param_groups) == 2  # a refused group leaves no trace
 
 
+def test_a_refused_group_leaves_no_trace_where_it_was_routed():
+    W, b = pair()
+    opt = MuonAdam(([("W", W[0])], [("b", b[0])]))
+    named = [("W2", Parameter(torch.zeros(3, 3))), ("b", b[0])]
+    with pytest.raises(ValueError, match="more than one parameter group"):
+        opt.add_param_group({"params": named})  # the matrix is fine, the bias is there already
+    assert len(opt.param_groups) == 2
+    opt.add_param_group({"params": named[:1]})
+    assert len(opt.param_groups) == 3
+
+
+@pytest.mark.parametrize(
+    "params", [[], ([], []), torch.nn.Tanh(), [{"params": []}], [{"params": [], "kind": "other"}]]
+)
+def test_no_parameters_are_refused(params):
+    with pytest.raises(ValueError, match="optimizer got an empty parameter list"):
+        MuonAdam(params)
+
+
+@pytest.mark.parametrize("make", [MuonAdam, MuonMax])
+def test_float16_is_refused_where_squares_are_averaged(make):
+    w = Parameter(torch.ones(3, dtype=torch.float16))
+    with pytest.raises(TypeError, match="float16, which cannot hold the squares"):
+        make([w])
+    with pytest.raises(TypeError, match="float16"):
+        make([Parameter(torch.ones(2))]).add_param_group({"params": [w]})
+    w.grad = torch.ones_like(w)
+    Scion([w], lr=0.5, weight_decay=0.0).step()
+    assert w.tolist() == [0.5] * 3
+
+
 def test_presets_refuse_what_they_fix():
-    for make in (MuonMaxMomo, Momo):
-        with pytest.raises(TypeError, match="truncate"):
+    for make, use in ((MuonMaxMomo, "MuonMax or "), (MuonAdamMomo, "MuonAdam or "), (Momo, "")):
+        message = f"{make.__name__} fixes truncate; use {use}NonEuclidean"
+        with pytest.raises(TypeError, match=message):
             make([Parameter(torch.zeros(2))], truncate=False)
+    for make in EVERY_PRESET:
+        with pytest.raises(TypeError, match=f"{make.__name__} fixes aggregation; use NonEuclidean"):
+            make([Parameter(torch.zeros(2))], aggregation="l2")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lr": "1e-3"}, "lr must be a number, got '1e-3' of type str"),
+        ({"lr": None}, "lr must be a number, got None"),
+        ({"lr": torch.tensor(1j)}, "lr must be real, got torch.complex64"),
+        ({"weight_decay": None}, "weight_decay must be a number, got None"),
+        ({"beta": "x"}, "beta must be a number, got 'x'"),
+        ({"beta2": "x"}, "beta2 must be a number, got 'x'"),
+        ({"eps": "x"}, "eps must be a number, got 'x'"),
+        ({"lb0": None}, "lb0 must be a number, got None"),
+        ({"matrix_lr_ratio": "2"}, "matrix_lr_ratio must be a number, got '2'"),
+        ({"f_star": None}, "f_star must be a number, got None"),
+    ],
+)
+def test_what_is_no_number_is_named(options, message):
+    with pytest.raises(TypeError, match=message):
+        NonEuclidean(pair(), **options)
+
+
+def test_lr_scale_is_a_number():
+    group = {"params": [Parameter(torch.zeros(2))], "kind": "other", "lr_scale": "2"}
+    with pytest.raises(TypeError, match="lr_scale must be a number, got '2'"):
+        MuonAdam([group])
+
+
+@pytest.mark.parametrize("lr", [-1.0, math.nan])
+def test_a_learning_rate_in_a_tensor_is_checked_where_that_is_free(lr):
+    with pytest.raises(ValueError, match=r"lr must be in \[0, inf\), got tensor"):
+        MuonAdam(pair(), lr=torch.tensor(lr))
+
+
+def test_lists_of_lists_are_told_from_a_pair():
+    W, b = pair()
+    message = r"got a list in an iterable of parameters; .*tuple \(matrix_params, other_params\)"
+    with pytest.raises(TypeError, match=message):
+        MuonAdam([W, b])
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.int64])
@@ -117,6 +203,7 @@ def test_one_loss_only():
         (torch.zeros(3), ValueError, r"loss must hold one value, got shape \(3,\)"),
         ("1", TypeError, "loss must be a scalar Tensor or a float, got str"),
         (True, TypeError, "got bool"),
+        (torch.tensor(1j), TypeError, "loss must be real, got torch.complex64"),
     ],
 )
 def test_the_loss_is_one_number(loss, error, message):
@@ -127,6 +214,29 @@ def test_the_loss_is_one_number(loss, error, message):
         opt.step(loss=loss)
     with pytest.raises(error, match=message):
         opt.set_loss(loss)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, Fraction])
+def test_any_real_number_is_a_loss(kind):
+    w = Parameter(torch.zeros(2))
+    opt = MuonMaxMomo([w])
+    w.grad = torch.ones(2)
+    opt.step(loss=kind(3))
+    assert float(opt.last.F) == 3
+    opt.set_loss(kind(2))
+    opt.step()
+    assert float(opt.last.F) < 3
+
+
+def test_a_second_pending_loss_replaces_the_first():
+    """What a loop needs after GradScaler has skipped a step."""
+    w = Parameter(torch.zeros(2))
+    opt = MuonMaxMomo([w])
+    w.grad = torch.ones(2)
+    opt.set_loss(7.0)
+    opt.set_loss(2.0)
+    opt.step()
+    assert float(opt.last.F) == 2
 
 
 def two_layers(**options):
@@ -175,16 +285,106 @@ def test_skipped_steps_are_counted_and_leave_everything():
     assert not torch.equal(model[1].weight, before[2])
 
 
-def test_huge_but_finite_gradients_pass():
-    """Norms and products of these overflow, the entries do not."""
-    for make in (MuonAdam, MuonMaxMomo):
-        W, b = Parameter(torch.full((2, 2), 1e20)), Parameter(torch.zeros(2))
-        W.grad, b.grad = torch.full((2, 2), 1e25), torch.zeros(2)
-        opt = make(([W], [b]), weight_decay=0.0)
-        try:
+def matrix_and_bias(scale, weight=1.0):
+    W, b = Parameter(weight * torch.eye(2)), Parameter(torch.zeros(2))
+    W.grad, b.grad = scale * torch.tensor([[1.0, 2.0], [3.0, 5.0]]), torch.ones(2)
+    return W, b
+
+
+EVERY_PRESET = [Momo, MuonAdam, MuonAdamMomo, MuonMax, MuonMaxMomo, PolarGrad, Scion, SignGD]
+
+
+@pytest.mark.parametrize("make", EVERY_PRESET)
+@pytest.mark.parametrize("scale", [1e10, 1e15, 2e18])
+def test_huge_but_finite_gradients_move_as_ordinary_ones(make, scale):
+    """Squares of duals overflow, the duals do not; the next ordinary step is as good as any."""
+    W, b = matrix_and_bias(scale)
+    opt = make(([W], [b]), weight_decay=0.0, lr=1e-3)
+    for _ in range(3):
+        opt.step(loss=1.0)
+        if opt.last.G is not None:
+            assert opt.last.G.isfinite()
+            assert opt.last.layer_duals["group 0 parameter 0"] > scale
+        if opt.last.F is not None:
+            assert opt.last.F.isfinite()
+        assert W.isfinite().all()
+        assert b.isfinite().all()
+        W.grad = torch.eye(2)
+    if opt.last.F is None:  # truncated steps of 1e-40 vanish
+        assert not torch.equal(W.detach(), torch.eye(2))
+
+
+@pytest.mark.parametrize("make", EVERY_PRESET)
+@pytest.mark.parametrize("scale", [1e20, 1e25])
+def test_a_gradient_whose_norm_overflows_raises(make, scale):
+    """Its polar factor and second moment would be 0, and the step would leave it out unseen."""
+    W, b = matrix_and_bias(scale)
+    opt = make([("W", W), ("b", b)])
+    with pytest.raises(FloatingPointError, match="the norm of the gradient of W is not finite"):
+        opt.step(loss=1.0)
+    assert torch.equal(W.detach(), torch.eye(2))
+    assert not opt.state
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_an_overflowing_product_of_gradient_and_parameter_raises(skip):
+    W, b = matrix_and_bias(1e15, weight=1e25)
+    before = W.detach().clone()
+    options = {"on_nonfinite": "skip"} if skip else {}
+    opt = MuonMaxMomo([("W", W), ("b", b)], weight_decay=0.0, **options)
+    if skip:
+        opt.step(loss=1.0)
+        assert opt.skipped_steps == 1
+    else:
+        with pytest.raises(FloatingPointError, match="<g, w> of W is not finite: inf"):
             opt.step(loss=1.0)
-        except FloatingPointError as error:
-            pytest.fail(str(error))
+        assert not opt.state
+    assert torch.equal(W.detach(), before)
+    with torch.no_grad():
+        W.copy_(torch.eye(2))
+    W.grad = torch.eye(2)
+    opt.step(loss=1.0)  # no average has kept it
+    assert opt.last.F.isfinite()
+    assert W.isfinite().all()
+    assert b.lt(0).all()
+
+
+@pytest.mark.parametrize("make", [MuonMaxMomo, MuonAdamMomo, Momo])
+def test_a_parameter_that_is_nan_stops_a_truncated_step(make):
+    w, v = Parameter(torch.tensor([1.0, math.nan])), Parameter(torch.ones(2))
+    w.grad, v.grad = torch.zeros(2), torch.ones(2)
+    opt = make([("w", w), ("v", v)])
+    with pytest.raises(FloatingPointError, match="<g, w> of w is not finite: nan"):
+        opt.step(loss=1.0)
+    assert torch.equal(v.detach(), torch.ones(2))
+    assert not opt.state
+
+
+@pytest.mark.parametrize("bound", [math.nan, math.inf, -math.inf, torch.tensor(math.nan)])
+def test_a_callable_bound_is_checked_as_the_constant_is(bound):
+    w = Parameter(torch.ones(2))
+    w.grad = torch.ones(2)
+    values = [0.0, bound, 0.5]
+    opt = MuonMaxMomo([w], f_star=lambda step: values[step])
+    opt.step(loss=1.0)
+    before, average = w.detach().clone(), opt.state[w]["exp_avg"].clone()
+    w.grad = 3 * torch.ones(2)
+    with pytest.raises(ValueError, match=r"f_star\(1\) must be in \(-inf, inf\), got"):
+        opt.step(loss=1.0)
+    assert torch.equal(w.detach(), before)
+    assert torch.equal(opt.state[w]["exp_avg"], average)
+    assert opt.state[w]["truncated_steps"] == 1
+    values[1] = torch.tensor(0.25)
+    opt.step(loss=1.0)
+    assert float(opt.last.f_star) == 0.25
+
+
+@pytest.mark.parametrize("bound", [None, "x"])
+def test_a_callable_bound_must_give_a_number(bound):
+    w = Parameter(torch.ones(2))
+    w.grad = torch.ones(2)
+    with pytest.raises(TypeError, match=r"f_star\(0\) must be a number, got"):
+        MuonMaxMomo([w], f_star=lambda step: bound).step(loss=1.0)
 
 
 def test_groups_of_unequal_lr_are_refused_at_the_step():

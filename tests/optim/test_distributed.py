@@ -1,5 +1,7 @@
 """Two gloo processes equal one: DDP, FSDP2's DTensors, a two-dimensional mesh."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -98,6 +100,24 @@ def _hybrid_mesh(rank):
     return result
 
 
+def polar_in_bfloat16(model, rank=None, group=None):
+    opt = MuonAdam(
+        model.named_parameters(), lr=0.01, polar_dtype=torch.bfloat16, process_group=group
+    )
+    for t in range(3):
+        x, y = (part.float() for part in batch(t, rank))
+        opt.zero_grad()
+        (model(x) - y).square().mean().backward()
+        opt.step()
+
+
+def _polar_of_another_dtype(rank):
+    model = make_model().float()
+    fully_shard(model)
+    polar_in_bfloat16(model, rank, dist.group.WORLD)
+    return {k: v.full_tensor().detach() for k, v in model.named_parameters()}
+
+
 def _nonfinite_on_one_rank(rank):
     model = make_model()
     fully_shard(model)
@@ -137,7 +157,14 @@ def _distributed_checkpoint(rank):
     return all(torch.equal(a.to_local(), b.to_local()) for a, b in pairs)
 
 
-WORKERS = (_ddp, _fsdp, _hybrid_mesh, _nonfinite_on_one_rank, _distributed_checkpoint)
+WORKERS = (
+    _ddp,
+    _fsdp,
+    _hybrid_mesh,
+    _polar_of_another_dtype,
+    _nonfinite_on_one_rank,
+    _distributed_checkpoint,
+)
 
 
 def _entry(rank, folder):
@@ -178,6 +205,40 @@ def test_a_two_dimensional_mesh_equals_one_process(ranks):
             assert found_eta == pytest.approx(eta, rel=1e-6)
             for key, value in expected.items():
                 torch.testing.assert_close(params[key], value, rtol=1e-6, atol=1e-8)
+
+
+def test_the_polar_may_run_in_another_dtype_than_the_parameters(ranks):
+    model = make_model().float()
+    polar_in_bfloat16(model)
+    for rank in ranks:
+        for key, value in model.named_parameters():
+            found = rank["_polar_of_another_dtype"][key]
+            # Three moves of 0.1 along factors that bfloat16 rounds at 2^-8.
+            torch.testing.assert_close(found, value.detach(), rtol=0, atol=3 * 0.1 * 2**-7)
+
+
+def test_ranks_agree_mesh_by_mesh_in_the_order_of_the_parameters(monkeypatch):
+    """Ranks hash meshes differently; an order that depends on the hash is a deadlock."""
+    from fallline.optim import _sharding
+
+    class Mesh:
+        ndim = 1
+
+        def __init__(self, hashed):
+            self.hashed = hashed
+
+        def __hash__(self):
+            return self.hashed
+
+        def get_group(self, _):
+            return self.hashed
+
+    reduced = []
+    monkeypatch.setattr(_sharding, "is_sharded", lambda _: True)
+    monkeypatch.setattr(dist, "all_reduce", lambda t, op, group: reduced.append(group))
+    owners = [SimpleNamespace(device_mesh=Mesh(hashed)) for hashed in (5, 1, 3)]
+    assert _sharding.all_ranks_agree(torch.tensor(True), owners)
+    assert reduced == [5, 1, 3]
 
 
 def test_trouble_on_one_rank_stops_all(ranks):

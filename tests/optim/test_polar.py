@@ -155,6 +155,8 @@ def test_the_iteration_is_odd_and_bounded(array):
         (torch.zeros(2, 2), {"method": "qr"}, ValueError, "method must be one of .*'qr'"),
         (torch.zeros(2, 2), {"steps": 0}, ValueError, "steps must be at least 1, got 0"),
         (torch.zeros(2, 2), {"steps": 2.0}, TypeError, "steps must be an int, got float"),
+        (torch.zeros(2, 2), {"dtype": torch.int32}, ValueError, "dtype must be 'auto' or a float"),
+        (torch.zeros(2, 2), {"dtype": "bf16"}, ValueError, "or a floating torch.dtype, got 'bf16'"),
         (torch.zeros(2, 2), {"safety": "none"}, ValueError, "safety must be one of"),
     ],
 )

@@ -59,6 +59,28 @@ def test_hugging_face_models_say_what_their_head_is():
     assert names_of(model, split_params(model).matrix) == {"last.weight"}
 
 
+@pytest.mark.parametrize("name", ["head", "lm_head", "classifier", "score", "unembed", "output"])
+def test_a_head_is_known_by_its_name_before_the_order_counts(name):
+    class HeadFirst(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.top = nn.ModuleDict({name: nn.Linear(4, 9)})
+            block = nn.ModuleDict({"inner": nn.Linear(4, 4), "output": nn.Linear(4, 4)})
+            self.blocks = nn.ModuleList([block, nn.Linear(4, 4)])
+
+    model = HeadFirst()
+    assert names_of(model, split_params(model).matrix) == {
+        "blocks.0.inner.weight",
+        "blocks.0.output.weight",  # of a block, so hidden
+        "blocks.1.weight",
+    }
+
+
+def test_only_a_linear_map_is_a_head():
+    model = nn.ModuleDict({"output": nn.Conv1d(4, 4, 3), "last": nn.Linear(4, 4)})
+    assert names_of(model, split_params(model).matrix) == {"output.weight"}
+
+
 @pytest.mark.parametrize(
     "name",
     ["embeddings_x", "embed_tokens_x", "wte", "wpe_x", "lm_head_x", "tok_emb", "pos_embed"],

@@ -170,6 +170,16 @@ def test_it_compiles_without_a_graph_break():
     torch.testing.assert_close(compiled(indices), made.forward_indices(indices))
 
 
+def test_it_stays_on_its_device():
+    made = ParityProduct(7, 3, device="meta")
+    bits, indices = torch.zeros(4, 7, device="meta"), torch.zeros(4, 2, dtype=int, device="meta")
+    for out in (made(bits), made.forward_indices(indices)):
+        assert out.device.type == "meta"
+        assert out.shape == (4, 3)
+        out.sum().backward()
+    assert made.weight.grad.device.type == "meta"
+
+
 def test_it_maps_over_a_batch():
     made, bits = random_case()
     x = bits.double()

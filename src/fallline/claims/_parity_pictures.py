@@ -63,12 +63,13 @@ def steps_against_density(r: Results) -> Figure:
     runs = r.where(part="density")
     fine = np.geomspace(0.1, 8.0, 60)
     axes.plot(fine, [predicted(c) for c in fine], color=INK, linewidth=1.2, label="mean field")
-    looks = {"steps": ("o", "each output, mean"), "steps_of_mean": ("s", "mean over outputs")}
-    for i, (metric, (marker, name)) in enumerate(looks.items()):
-        found = mean_by(runs, metric, "c")
-        cap = runs.rows[0].config["cap"]
-        kept = {c: steps for c, steps in found.items() if steps < cap}
-        axes.plot(list(kept), list(kept.values()), marker, color=COLOURS[i], label=name)
+    whole = {c for c, share in mean_by(runs, "converged", "c").items() if share == 1.0}
+    # Rings around the points where both counts agree.
+    looks = {"steps": ("o", 4, "each output, mean"), "steps_of_mean": ("s", 9, "mean over outputs")}
+    for colour, (metric, (marker, size, name)) in zip(COLOURS, looks.items()):
+        found = {c: steps for c, steps in mean_by(runs, metric, "c").items() if c in whole}
+        look: dict[str, Any] = {"color": colour, "markersize": size, "markerfacecolor": "none"}
+        axes.plot(list(found), list(found.values()), marker, label=name, **look)
     axes.plot(
         list(PUBLISHED), list(PUBLISHED.values()), "x", color=COLOURS[2], label="published (mean)"
     )
@@ -118,13 +119,14 @@ def weights_over_time(r: Results) -> Figure:
     """Weights of N = 100,000 inputs as the distance falls: one bell parts into two."""
     from fallline.study.plots import COLOURS
 
-    figure, axes = _picture("weight", "share of weights per unit")
+    figure, axes = _picture("weight", "density")
     found = _artifacts(r, "target")
     edges = found["edges"]
     names = [name for name in found if name.startswith("histogram")]
     for colour, name in zip(COLOURS, names):
         label = name.replace("histogram at", "d <")
         axes.stairs(found[name], edges, color=colour, linewidth=1.5, label=label)
+    axes.set_xlim(-0.4, 1.4)
     axes.set_ylim(0, 4)
     return _legend(figure)
 

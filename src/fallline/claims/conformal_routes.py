@@ -231,7 +231,7 @@ def savings_in_per_cent(r: Results) -> str:
         mean = view.mean(f"edges at {phi:g}")
         gain = 1 - mean["chain"] / mean["reverse-greedy"]
         held = view.mean(f"covered at {phi:g}")["chain"]
-        told.append(f"{100 * gain:+.0f} % at {phi:g} (fresh routes covered: {held:.3f})")
+        told.append(f"{round(100 * gain):+d} % at {phi:g} (fresh routes covered: {held:.3f})")
     return f"Edges that the chain saves against reverse greedy: {', '.join(told)}."
 
 

@@ -304,6 +304,7 @@ study = Study(
         "samples": "min",
         "converged": "max",
         "accuracy": "max",
+        "distance": "min",
         "support_errors": "min",
     },
     scales={

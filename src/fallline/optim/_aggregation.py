@@ -35,8 +35,13 @@ def aggregate(key: Aggregation, duals: Sequence[Tensor], is_matrix: Sequence[boo
     if key == "linf":
         G = sum((D.sum() for D in duals), start=zero)
         return Aggregated(G, S, [torch.ones_like(D) for D in duals])
-    squares = [D.square().sum() for D, matrix in zip(duals, is_matrix) if key == "l2" or not matrix]
+    squared = [D for D, matrix in zip(duals, is_matrix) if key == "l2" or not matrix]
+    squares = [D.square().sum() for D in squared]
     G = sum(squares, start=S.square() if key == "hybrid" else zero).sqrt()
+    # Where the squares leave the range of float32, above 1.8e19, the root need not.
+    lengths = torch.cat([S.view(1), *squared] if key == "hybrid" else squared)
+    largest = lengths.max()
+    G = torch.where(G.isinf(), largest * (lengths / largest).square().sum().sqrt(), G)
     divisor = torch.where(G > 0, G, 1)
     if key == "l2":
         return Aggregated(G, S, [D / divisor for D in duals])

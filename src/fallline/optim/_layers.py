@@ -31,8 +31,8 @@ class Layers(NamedTuple):
     m: list[Tensor]
     v: list[Tensor]  # empty unless the norm is adaptive
     gw: list[Tensor]  # average of <g, w>; empty unless truncated
-    nuclear: list[Tensor]  # of the previous step; empty unless nuclear="stale"
-    fresh: bool  # some layer has no previous step
+    nuclear: list[Tensor]  # of the previous step, or room for it; empty unless nuclear="stale"
+    fresh: bool  # no stale nuclear norms yet
     sharded: list[Tensor]  # the DTensor behind each w; empty for plain parameters
 
 
@@ -53,8 +53,14 @@ def named_parameters(groups: Sequence[ParamGroup]) -> Iterator[tuple[ParamGroup,
             yield group, names[j] if names else f"group {i} parameter {j}", p
 
 
-def collect_gradients(groups: Sequence[ParamGroup], *, foreach: bool) -> list[Gradients]:
-    """Gather what has a gradient; with `foreach` all of a kind together, else each alone."""
+def collect_gradients(
+    groups: Sequence[ParamGroup], state: MutableMapping[Tensor, Any], *, foreach: bool
+) -> list[Gradients]:
+    """Gather what has a gradient; with `foreach` all of a kind together, else each alone.
+
+    A layer without a stale nuclear norm, because it joins late, is of another kind than those
+    that have one: it needs its polar factor before the step's length is known.
+    """
     parts: dict[tuple[Any, ...], Gradients] = {}
     for group, name, p in named_parameters(groups):
         g = p.grad
@@ -62,7 +68,8 @@ def collect_gradients(groups: Sequence[ParamGroup], *, foreach: bool) -> list[Gr
             continue
         if g.layout != torch.strided:
             raise TypeError(f"{name} has a sparse gradient ({g.layout}); only dense ones work")
-        key = (id(group), p.device, p.dtype, is_sharded(p), None if foreach else name)
+        stale = "nuclear_norm" in state.get(p, ())
+        key = (id(group), p.device, p.dtype, is_sharded(p), stale, None if foreach else name)
         part = parts.setdefault(key, Gradients(group, [], [], []))
         part.names.append(name)
         part.params.append(p)
@@ -82,6 +89,26 @@ def gradients_dot_parameters(parts: Sequence[Gradients], like: Tensor) -> Tensor
             for part in parts
         ]
     )
+
+
+def model_of_absent(
+    groups: Sequence[ParamGroup], state: MutableMapping[Tensor, Any], like: Tensor
+) -> Tensor | None:
+    """``<m_l, w_l> - avg <g_l, w_l>`` summed over the layers that have no gradient at this step.
+
+    They keep their averages, so the averaged model still has their term. None if there are none.
+    """
+    absent = [
+        p
+        for _, _, p in named_parameters(groups)
+        if p.grad is None and "grad_dot_w" in state.get(p, ())
+    ]
+    if not absent:
+        return None
+    m, w = [local(state[p]["exp_avg"]) for p in absent], [local(p) for p in absent]
+    owners = [p if is_sharded(p) else None for p in absent]
+    mw = sum_over_shards(inner(m, w, like).unsqueeze(0), owners)[0]
+    return (mw - torch.stack([state[p]["grad_dot_w"].to(like) for p in absent])).sum()
 
 
 def norm_of(group: ParamGroup, rule: Rule) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import torch
@@ -33,9 +34,9 @@ def checked_loss(loss: LossLike) -> LossLike:
     if isinstance(loss, Tensor):
         scalar_tensor("loss", loss)
         return loss.detach()
-    if isinstance(loss, bool) or not isinstance(loss, (int, float)):
+    if isinstance(loss, bool) or not isinstance(loss, Real):
         raise TypeError(f"loss must be a scalar Tensor or a float, got {type(loss).__name__}")
-    return loss
+    return float(loss)
 
 
 def mean_over_ranks(loss: Tensor, group: Any) -> Tensor:

@@ -10,13 +10,14 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from fallline.optim._aggregation import Aggregation
-from fallline.optim._checks import choice, number, scalar_tensor
+from fallline.optim._checks import choice, number
 from fallline.optim._finite import find_nonfinite
 from fallline.optim._layers import (
     Layers,
     collect_gradients,
     gradients_dot_parameters,
     layers_of,
+    model_of_absent,
     named_parameters,
     norm_of,
     scalar,
@@ -101,8 +102,8 @@ class NonEuclidean(Optimizer):
     momentum_init : {"first", "zeros"}, default "first"
         What the averages start from.
     on_nonfinite : {"raise", "skip"}, default "raise"
-        A non-finite gradient or loss raises before anything moves, or skips the step and counts
-        it in `skipped_steps`.
+        A non-finite gradient, norm of one, loss or ``<g, w>`` raises before anything moves, or
+        skips the step and counts it in `skipped_steps`.
     foreach : bool, default True
         Treat the layers of a group together (fewer kernel launches) or one after another.
     process_group : torch.distributed.ProcessGroup, optional
@@ -123,7 +124,8 @@ class NonEuclidean(Optimizer):
     TypeError
         If a parameter or gradient is complex or sparse.
     FloatingPointError
-        If a gradient or the loss is not finite; nothing has moved.
+        If a gradient, its norm or the loss is not finite, or under truncation the product of a
+        gradient with its parameter; nothing has moved.
 
     References
     ----------
@@ -204,6 +206,8 @@ class NonEuclidean(Optimizer):
         _check_lr(lr)
         defaults = {"lr": lr, "weight_decay": weight_decay, "lr_scale": 1.0, "norm": None}
         super().__init__(to_groups(params), defaults)
+        if not any(group["params"] for group in self.param_groups):
+            raise ValueError("optimizer got an empty parameter list")
 
     @property
     def skipped_steps(self) -> int:
@@ -259,7 +263,7 @@ class NonEuclidean(Optimizer):
                 "or set_loss(loss) before step()"
             )
         lr = self._common_lr()
-        parts = collect_gradients(self.param_groups, foreach=rule.foreach)
+        parts = collect_gradients(self.param_groups, self.state, foreach=rule.foreach)
         if not parts:
             return None
         double = any(p.dtype == torch.float64 for part in parts for p in part.params)
@@ -270,28 +274,32 @@ class NonEuclidean(Optimizer):
         if rule.truncate and loss is not None:
             value = mean_over_ranks(scalar(checked_loss(loss), like), self._process_group)
             gw = gradients_dot_parameters(parts, like)
-        trouble = find_nonfinite(parts, gw, value)
+        trouble = find_nonfinite(parts, gw, value, like)
         if trouble and rule.on_nonfinite == "skip":
             memory = self._memory()
             memory["skipped_steps"] = self.skipped_steps + 1
             return None
         if trouble:
             raise FloatingPointError(f"{trouble}; nothing was moved")
+        bound: float | Tensor = 0.0
+        if rule.truncate:
+            bound = rule.lower_bound(self._memory().get("truncated_steps", 0))
         lr_like = scalar(lr, like)
         groups = [layers_of(part, rule, self.state, lr, lr_like) for part in parts]
-        truncation = self._truncation(value, gw) if value is not None and gw is not None else None
+        truncation = None
+        if value is not None and gw is not None:
+            truncation = self._truncation(value, gw, scalar(bound, like))
         return groups, lr_like, truncation
 
-    def _truncation(self, loss: Tensor, gw: Tensor) -> Truncation:
-        memory, f_star = self._memory(), self._rule.f_star
+    def _truncation(self, loss: Tensor, gw: Tensor, bound: Tensor) -> Truncation:
+        memory = self._memory()
         memory.setdefault("loss_avg", loss.clone())
-        done = memory.get("truncated_steps", 0)
-        memory["truncated_steps"] = done + 1
-        if f_star == "auto":
-            bound = memory.setdefault("lower_bound", torch.full_like(loss, self._rule.lb0))
-        else:
-            bound = scalar(f_star(done) if callable(f_star) else f_star, loss)
-        return Truncation(loss, gw, memory["loss_avg"], bound, adapts=f_star == "auto")
+        memory["truncated_steps"] = memory.get("truncated_steps", 0) + 1
+        adapts = self._rule.f_star == "auto"
+        if adapts:
+            bound = memory.setdefault("lower_bound", bound)
+        absent = model_of_absent(self.param_groups, self.state, loss)
+        return Truncation(loss, gw, absent, memory["loss_avg"], bound, adapts)
 
     def _memory(self) -> dict[str, Any]:
         """State of the optimizer as a whole; kept with the first parameter, as in `LBFGS`."""
@@ -320,6 +328,14 @@ class NonEuclidean(Optimizer):
         param_group : dict
             ``params``, and any of ``kind``, ``norm``, ``lr_scale``, ``weight_decay``.
         """
+        before = len(self.param_groups)
+        try:
+            self._add_routed(param_group)
+        except (TypeError, ValueError):
+            del self.param_groups[before:]
+            raise
+
+    def _add_routed(self, param_group: dict[str, Any]) -> None:
         unknown = sorted(set(param_group) - set(_GROUP_KEYS))
         if unknown:
             raise ValueError(
@@ -330,34 +346,34 @@ class NonEuclidean(Optimizer):
             owner = type(self).__name__
             if self._rule.kinds_differ:
                 for part in split_group(param_group, owner):
-                    self.add_param_group(part)
+                    self._add_routed(part)
                 return
             param_group["kind"] = "other"
         choice("kind", param_group["kind"], ("matrix", "other"))
         if self.param_groups:
             param_group.setdefault("lr", self.param_groups[0]["lr"])
         super().add_param_group(param_group)
-        try:
-            self._check_group(self.param_groups[-1])
-        except (TypeError, ValueError):
-            del self.param_groups[-1]
-            raise
+        self._check_group(self.param_groups[-1])
 
     def _check_group(self, group: dict[str, Any]) -> None:
         if group["norm"] is not None:
             choice("norm", group["norm"], NORMS)
-        number(
-            "weight_decay",
-            group["weight_decay"],
-            valid="[0, inf)",
-            ok=0 <= group["weight_decay"] < math.inf,
-        )
-        number("lr_scale", group["lr_scale"], valid="(0, inf)", ok=0 < group["lr_scale"] < math.inf)
+        for name, valid, ok in (
+            ("weight_decay", "[0, inf)", lambda x: 0 <= x < math.inf),
+            ("lr_scale", "(0, inf)", lambda x: 0 < x < math.inf),
+        ):
+            number(name, group[name], valid=valid, ok=ok)
         self._common_lr()
         needs_matrix = group["kind"] == "matrix" or norm_of(group, self._rule) == "spectral"
         for _, name, p in named_parameters([group]):
             if not p.is_floating_point():
                 raise TypeError(f"{name} must be a real floating-point tensor, got {p.dtype}")
+            if p.dtype == torch.float16 and NORMS[norm_of(group, self._rule)].adaptive:
+                raise TypeError(
+                    f"{name} is float16, which cannot hold the squares of gradients that the norm "
+                    f"{norm_of(group, self._rule)!r} averages; keep it in float32 under autocast, "
+                    "or use bfloat16"
+                )
             if needs_matrix and p.ndim < 2:
                 raise ValueError(
                     f"{name} of shape {tuple(p.shape)} cannot have kind='matrix' or a spectral "
@@ -381,7 +397,6 @@ class NonEuclidean(Optimizer):
 
 
 def _check_lr(lr: float | Tensor) -> None:
-    if isinstance(lr, Tensor):
-        scalar_tensor("lr", lr)
-    else:
-        number("lr", lr, valid="[0, inf)", ok=0 <= lr < math.inf)
+    # The value of a tensor on a device would have to be waited for.
+    known = not isinstance(lr, Tensor) or lr.device.type == "cpu"
+    number("lr", lr, valid="[0, inf)", ok=lambda x: 0 <= x < math.inf if known else True)

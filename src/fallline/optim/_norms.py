@@ -45,6 +45,10 @@ def elementwise_direction(norm: str, m: Tensors, v: Tensors, eps: float) -> Tens
     if norm == "l2":
         return m
     denominator = torch._foreach_sqrt(v)
-    # eps = 0 is allowed: a coordinate without any gradient so far must give 0, not 0/0.
-    torch._foreach_add_(denominator, eps if eps > 0 else torch.finfo(v[0].dtype).tiny)
+    if eps > 0:
+        torch._foreach_add_(denominator, eps)
+    if eps < torch.finfo(v[0].dtype).tiny:
+        # A coordinate without any gradient so far, or whose square underflows, gives 0, not 0/0.
+        for d in denominator:
+            d.masked_fill_(d == 0, torch.inf)
     return torch._foreach_div(m, denominator)

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from fallline.optim._checks import choice, positive_int
+from fallline.optim._checks import auto_or_floating, choice, positive_int
 from fallline.optim._inner import dot
 
 PolarMethod = Literal["polar_express", "newton_schulz", "svd"]
@@ -102,6 +102,7 @@ def polar(
     choice("method", method, get_args(PolarMethod))
     choice("safety", safety, get_args(Safety))
     positive_int("steps", steps)
+    auto_or_floating("dtype", dtype)
     if m.numel() == 0:
         return torch.zeros_like(m)
     if method == "svd":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
 from torch import Tensor
@@ -37,6 +38,19 @@ class SpectralOptions(Options, total=False):
     nuclear: Nuclear
     shape_scale: ShapeScale
     nesterov: bool
+
+
+_FIXED = ("matrix_norm", "other_norm", "aggregation", "constrained", "truncate")
+
+
+def _refuse_fixed(
+    owner: NonEuclidean, options: Mapping[str, object], untruncated: str = ""
+) -> None:
+    name = type(owner).__name__
+    for option in _FIXED:
+        if option in options:
+            other = f"{untruncated} or " if option == "truncate" and untruncated else ""
+            raise TypeError(f"{name} fixes {option}; use {other}NonEuclidean")
 
 
 class MuonMaxMomo(NonEuclidean):
@@ -87,6 +101,7 @@ class MuonMaxMomo(NonEuclidean):
     def __init__(
         self, params: ParamsLike, lr: float | Tensor = 1e-3, **options: Unpack[SpectralOptions]
     ) -> None:
+        _refuse_fixed(self, options, "MuonMax")
         super().__init__(
             params,
             lr,
@@ -104,6 +119,15 @@ class MuonMax(NonEuclidean):
 
     ``dW = -lr * ratio * (sum over matrices of ||m_j||_nuc) * polar(m_l)``, the others Adam
     without bias correction. Parameters as `MuonMaxMomo`, and `truncate` (default False).
+
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; truncated, ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, MuonMax.
 
     Examples
     --------
@@ -125,6 +149,7 @@ class MuonMax(NonEuclidean):
         truncate: bool = False,
         **options: Unpack[SpectralOptions],
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,
@@ -143,6 +168,15 @@ class PolarGrad(NonEuclidean):
     ``dW = -lr * ratio * ||m_l||_nuc * polar(m_l)``, the others Adam without bias correction.
     Parameters as `MuonMaxMomo`, and `truncate` (default False).
 
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; truncated, ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, PolarGrad in the table of methods.
+
     Examples
     --------
     >>> import torch
@@ -158,6 +192,7 @@ class PolarGrad(NonEuclidean):
         truncate: bool = False,
         **options: Unpack[SpectralOptions],
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,
@@ -175,6 +210,15 @@ class MuonAdam(NonEuclidean):
 
     ``dW = -lr * ratio * polar(m_l)``, the others ``-lr * m / (sqrt(v) + eps)``. Parameters as
     `MuonMaxMomo`, and `truncate` (default False).
+
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; truncated, ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, MuonAdam in the table of methods.
 
     Examples
     --------
@@ -196,6 +240,7 @@ class MuonAdam(NonEuclidean):
         truncate: bool = False,
         **options: Unpack[SpectralOptions],
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,
@@ -213,6 +258,15 @@ class MuonAdamMomo(NonEuclidean):
 
     Parameters as `MuonMaxMomo`.
 
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, MuonAdam-Momo.
+
     Examples
     --------
     >>> import torch
@@ -227,6 +281,7 @@ class MuonAdamMomo(NonEuclidean):
     def __init__(
         self, params: ParamsLike, lr: float | Tensor = 1e-3, **options: Unpack[SpectralOptions]
     ) -> None:
+        _refuse_fixed(self, options, "MuonAdam")
         super().__init__(
             params,
             lr,
@@ -244,6 +299,15 @@ class Scion(NonEuclidean):
 
     ``dW = -lr * ratio * polar(m_l)``, the others ``-lr * sign(m)``. Parameters as `MuonMaxMomo`
     (`beta2` and `eps` have no effect), and `truncate` (default False).
+
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; truncated, ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, Scion in the table of methods.
 
     Examples
     --------
@@ -265,6 +329,7 @@ class Scion(NonEuclidean):
         truncate: bool = False,
         **options: Unpack[SpectralOptions],
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,
@@ -292,6 +357,15 @@ class SignGD(NonEuclidean):
         ``f_star, lb0, beta, weight_decay, momentum_init, on_nonfinite, foreach, process_group``
         of `NonEuclidean`.
 
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; truncated, ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, sign descent in the table of methods.
+
     Examples
     --------
     >>> import torch
@@ -312,6 +386,7 @@ class SignGD(NonEuclidean):
         truncate: bool = False,
         **options: Unpack[Options],
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,
@@ -329,6 +404,15 @@ class Momo(NonEuclidean):
 
     ``dw = -min(lr, (F - f_star)_+ / ||m||^2) * m``. Parameters as `SignGD`, without `truncate`.
 
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    arXiv:2510.09827, MoMo as a member of the family; MoMo itself: Schaipp et al., ICML 2024.
+
     Examples
     --------
     >>> import torch
@@ -345,6 +429,7 @@ class Momo(NonEuclidean):
     def __init__(
         self, params: ParamsLike, lr: float | Tensor = 1e-3, **options: Unpack[Options]
     ) -> None:
+        _refuse_fixed(self, options)
         super().__init__(
             params,
             lr,

@@ -26,6 +26,8 @@ ParamsLike = (
 # tables such as tok_emb or pos_embed when only names are known. Adam on a hidden matrix costs a
 # little; an embedding through the polar factor costs a run.
 NOT_MATRIX_NAMES = ("embed", "_emb", "wte", "wpe", "lm_head")
+# Whole names of modules, whatever the order of registration.
+HEAD_NAMES = ("head", "lm_head", "classifier", "score", "unembed", "output")
 _LARGE_SIDE = 20_000
 
 
@@ -48,7 +50,8 @@ def split_params(
     is not the weight of an ``nn.Embedding`` (a tied weight counts as embedding), is not the
     output head, and has no name containing ``embed``, ``_emb``, ``wte``, ``wpe`` or ``lm_head``.
     The output head is what ``get_output_embeddings()`` returns where the model has that method
-    (Hugging Face), else the ``nn.Linear`` registered last.
+    (Hugging Face), else every ``nn.Linear`` outside numbered blocks called ``head``, ``lm_head``,
+    ``classifier``, ``score``, ``unembed`` or ``output``, else the ``nn.Linear`` registered last.
 
     Parameters
     ----------
@@ -102,6 +105,12 @@ def to_groups(params: ParamsLike) -> list[dict[str, Any]]:
     if isinstance(params, tuple) and len(params) == 2 and all(map(_is_collection, params)):
         return _by_kind(*(list(part) for part in params))
     entries = list(params)
+    for entry in entries:
+        if not isinstance(entry, (Tensor, tuple, dict)):
+            raise TypeError(
+                f"params got a {type(entry).__name__} in an iterable of parameters; give tensors, "
+                "(name, tensor) pairs or groups, or a tuple (matrix_params, other_params)"
+            )
     if entries and all(isinstance(entry, dict) for entry in entries):
         return entries  # type: ignore[return-value]
     return [{"params": entries}]
@@ -138,9 +147,7 @@ def _split_module(
         for module in model.modules()
         if isinstance(module, (nn.Embedding, nn.EmbeddingBag))
     }
-    head = _output_head(model)
-    if head is not None:
-        barred.add(id(head))
+    barred.update(id(module.weight) for module in _output_heads(model))
     matrix: list[Named] = []
     other: list[Named] = []
     for name, p in model.named_parameters():
@@ -153,14 +160,20 @@ def _split_module(
     return matrix, other
 
 
-def _output_head(model: nn.Module) -> Tensor | None:
+def _output_heads(model: nn.Module) -> list[Any]:
     output_embeddings = getattr(model, "get_output_embeddings", None)
-    head = output_embeddings() if callable(output_embeddings) else None
-    if head is None:
-        linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
-        head = linears[-1] if linears else None
-    weight = getattr(head, "weight", None)
-    return weight if isinstance(weight, Tensor) else None
+    declared = output_embeddings() if callable(output_embeddings) else None
+    if isinstance(getattr(declared, "weight", None), Tensor):
+        return [declared]
+    linears = [(n, module) for n, module in model.named_modules() if isinstance(module, nn.Linear)]
+    named = [module for name, module in linears if _is_head_name(name)]
+    return named or [module for _, module in linears[-1:]]
+
+
+def _is_head_name(name: str) -> bool:
+    """Whether a module is called a head, and is not the output map of a numbered block."""
+    *path, own = name.split(".")
+    return own in HEAD_NAMES and not any(part.isdigit() for part in path)
 
 
 def _may_be_matrix(name: str, p: Tensor) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import torch
+from torch import Tensor
 
 from fallline.optim._aggregation import Aggregation
-from fallline.optim._checks import choice, number, positive_int
+from fallline.optim._checks import auto_or_floating, choice, number, positive_int
 from fallline.optim._norms import NORMS, NormKey
 from fallline.optim._polar import PolarDtype, PolarMethod
 
@@ -56,27 +56,35 @@ class Rule:
         choice("momentum_init", self.momentum_init, get_args(MomentumInit))
         choice("on_nonfinite", self.on_nonfinite, get_args(OnNonfinite))
         positive_int("polar_steps", self.polar_steps)
-        number("beta", self.beta, valid="[0, 1)", ok=0 <= self.beta < 1)
-        number("beta2", self.beta2, valid="[0, 1)", ok=0 <= self.beta2 < 1)
-        number("eps", self.eps, valid="[0, inf)", ok=0 <= self.eps < math.inf)
-        number("lb0", self.lb0, valid="(-inf, inf)", ok=math.isfinite(self.lb0))
+        number("beta", self.beta, valid="[0, 1)", ok=lambda x: 0 <= x < 1)
+        number("beta2", self.beta2, valid="[0, 1)", ok=lambda x: 0 <= x < 1)
+        number("eps", self.eps, valid="[0, inf)", ok=lambda x: 0 <= x < math.inf)
+        number("lb0", self.lb0, valid="(-inf, inf)", ok=math.isfinite)
         ratio = self.matrix_lr_ratio
-        number("matrix_lr_ratio", ratio, valid="(0, inf)", ok=0 < ratio < math.inf)
-        if self.polar_dtype != "auto" and not (
-            isinstance(self.polar_dtype, torch.dtype) and self.polar_dtype.is_floating_point
-        ):
-            raise ValueError(
-                f"polar_dtype must be 'auto' or a floating torch.dtype, got {self.polar_dtype!r}"
-            )
+        number("matrix_lr_ratio", ratio, valid="(0, inf)", ok=lambda x: 0 < x < math.inf)
+        auto_or_floating("polar_dtype", self.polar_dtype)
         if isinstance(self.f_star, str):
             choice("f_star", self.f_star, ("auto",))
         elif not callable(self.f_star):
-            number("f_star", self.f_star, valid="(-inf, inf)", ok=math.isfinite(self.f_star))
+            number("f_star", self.f_star, valid="(-inf, inf)", ok=math.isfinite)
         if self.nesterov and self.truncate:
             raise ValueError(
                 "nesterov=True cannot be combined with truncate=True: the truncated model is the "
                 "average of past linearisations, whose slope is the momentum itself"
             )
+
+    def lower_bound(self, step: int) -> float | Tensor:
+        """`f_star` of truncated step number `step`, or the first value of the estimate."""
+        if isinstance(self.f_star, str):
+            return self.lb0
+        if not callable(self.f_star):
+            return self.f_star
+        bound = self.f_star(step)
+        # As the constant is checked, but without waiting for a device.
+        known = not isinstance(bound, Tensor) or bound.device.type == "cpu"
+        finite = math.isfinite if known else lambda _: True
+        number(f"f_star({step})", bound, valid="(-inf, inf)", ok=finite)
+        return bound
 
     @property
     def matrix_scale(self) -> float:

@@ -52,7 +52,8 @@ def sum_over_shards(partial: Tensor, owners: Sequence[Any]) -> Tensor:
 def all_ranks_agree(ok: Tensor, owners: Sequence[Any]) -> Tensor:
     """Whether `ok` holds on every rank that shares a parameter of `owners`."""
     agreed = ok.to(torch.uint8)
-    for mesh in {owner.device_mesh for owner in owners if is_sharded(owner)}:
+    # A set would be walked in another order on each rank, and the collectives would deadlock.
+    for mesh in dict.fromkeys(owner.device_mesh for owner in owners if is_sharded(owner)):
         for dimension in range(mesh.ndim):
             group = mesh.get_group(dimension)
             torch.distributed.all_reduce(agreed, torch.distributed.ReduceOp.MIN, group=group)
@@ -83,7 +84,8 @@ def polar_of_shards(
         if mesh.ndim > 1 or i % mesh.size() == mesh.get_local_rank():
             mine[i] = whole.flatten(1)
     factors, _ = polar_each(list(mine.values()), method=method, steps=steps, dtype=dtype)
-    mine = dict(zip(mine, factors))
+    # Every rank must receive into buffers of one dtype, whatever the owner iterated in.
+    mine = {i: u.to(parts[i].dtype) for i, u in zip(mine, factors)}
 
     result = []
     for i, (part, owner) in enumerate(zip(parts, owners)):

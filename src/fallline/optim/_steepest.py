@@ -24,6 +24,7 @@ class Truncation(NamedTuple):
 
     loss: Tensor
     gw: Tensor  # <g, w> of each layer's own part
+    absent: Tensor | None  # the model's terms of layers without a gradient at this step
     loss_avg: Tensor
     f_star: Tensor
     adapts: bool  # f_star="auto": then `f_star` is the running estimate
@@ -115,13 +116,14 @@ def _direction(
 ) -> tuple[Tensors | None, Tensor | None]:
     """``z`` of each layer, None where it is wanted only when the layer moves, and ``<m, z>``.
 
-    Without `like` nobody wants the pairing. The Frobenius stand-in for a nuclear norm gives
-    ``<m, m>``, a stale one 0 until `_exchange_nuclear_norms`.
+    Without `like` nobody wants the pairing, and stale norms are taken when the layer moves. The
+    Frobenius stand-in for a nuclear norm gives ``<m, m>``, a stale one 0 until
+    `_exchange_nuclear_norms`.
     """
     if group.norm != "spectral":
         z = elementwise_direction(group.norm, m, group.v, rule.eps)
         return z, None if like is None else inner(m, z, like)
-    if rule.nuclear == "cached" or (rule.nuclear == "stale" and group.fresh):
+    if rule.nuclear == "cached" or (rule.nuclear == "stale" and group.fresh and like is not None):
         return _polar_factors(group, m, rule, like)
     if like is None:
         return None, None
@@ -180,7 +182,8 @@ def _averaged_model(
     gw_avg = torch.stack([average.to(gw) for average in stored]).lerp(gw, weight)
     torch._foreach_copy_(stored, list(gw_avg.unbind()))
     truncation.loss_avg.lerp_(truncation.loss, weight)
-    return truncation.loss_avg + (mw - gw_avg).sum()
+    F = truncation.loss_avg + (mw - gw_avg).sum()
+    return F if truncation.absent is None else F + truncation.absent
 
 
 def _move(
