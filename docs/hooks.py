@@ -32,17 +32,23 @@ def verdict(name, up):
         f"{found['seconds']['total'] / 60:.0f} minutes of cells on {machine.get('cpu', '?')}, "
         f"{found['date'][:10]}. Again: `fallline run {name} --scale {found['scale']}`.",
         "",
-        "| | figure | bar | answer |",
-        "| --- | --- | --- | --- |",
     ]
+    for path in pictures(name):
+        title = path.stem.removeprefix(f"{name}-").replace("-", " ")
+        lines += [f"![{title}]({up}figures/{path.name})", ""]
+    lines += ["| | figure | bar | answer |", "| --- | --- | --- | --- |"]
     for check in found["checks"]:
         bar = f"{check['relation']} {check['limit']:.4g}"
         lines.append(f"| {check['text']} | {figure(check)} | {bar} | {check['answer']} |")
     lines += ["", *(f"- {note}" for note in found["notes"]), ""]
-    for path in sorted((DOCS / "figures").glob(f"{name}-*.svg")):
-        title = path.stem.removeprefix(f"{name}-").replace("-", " ")
-        lines += [f"![{title}]({up}figures/{path.name})", ""]
     return "\n".join(lines)
+
+
+def pictures(name):
+    """Return a study's figures; `a-text-x.svg` is one of `a-text` and none of `a`."""
+    longer = tuple(f"{other}-" for other in claims.names() if other.startswith(f"{name}-"))
+    found = sorted((DOCS / "figures").glob(f"{name}-*.svg"))
+    return [path for path in found if not path.stem.startswith(longer)]
 
 
 def figure(check):
