@@ -341,7 +341,7 @@ def doctor() -> int:
     """Show versions, devices, threads and which extras are installed."""
     import torch
 
-    from fallline.study.provenance import environment
+    from fallline.study.provenance import environment, extras
     from fallline.study.spec import Limits
 
     found = environment(Limits(), Path.cwd())
@@ -353,32 +353,9 @@ def doctor() -> int:
     if torch.backends.mps.is_available():
         devices.append("mps")
     rows.append(("devices", ", ".join(devices)))
-    rows += [(f"extra {extra}", state) for extra, state in _extras()]
+    rows += [(f"extra {extra}", state) for extra, state in extras("fallline")]
     _table("what", "found", rows=rows)
     return HOLDS
-
-
-def _extras() -> Iterator[tuple[str, str]]:
-    """Yield each extra with what it lacks."""
-    from importlib.metadata import PackageNotFoundError, metadata, requires, version
-
-    from packaging.requirements import Requirement
-
-    needs = [Requirement(line) for line in requires("fallline") or ()]
-    for extra in metadata("fallline").get_all("Provides-Extra") or ():
-        missing = []
-        for need in needs:
-            if need.name == "fallline" or need.marker is None:
-                continue
-            if not need.marker.evaluate({"extra": extra}):
-                continue
-            try:
-                version(need.name)
-            except PackageNotFoundError:
-                missing.append(need.name)
-        hint = f"missing {', '.join(missing)}: pip install 'fallline[{extra}]'"
-        if extra != "all":
-            yield extra, hint if missing else "installed"
 
 
 def _methods() -> Iterator[tuple[str, str, str]]:

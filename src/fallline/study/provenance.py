@@ -43,6 +43,23 @@ def versions(packages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             continue
 
 
+def extras(package: str) -> Iterator[tuple[str, str]]:
+    """Yield each extra of a package with what it lacks here."""
+    from packaging.requirements import Requirement
+
+    needs = [Requirement(line) for line in metadata.requires(package) or ()]
+    for extra in metadata.metadata(package).get_all("Provides-Extra") or ():
+        wanted = [
+            need.name
+            for need in needs
+            if need.marker is not None and need.marker.evaluate({"extra": extra})
+        ]
+        missing = [name for name in wanted if not dict(versions((name,)))]
+        if extra != "all":
+            hint = f"missing {', '.join(missing)}: pip install '{package}[{extra}]'"
+            yield extra, hint if missing else "installed"
+
+
 def cpu_name() -> str:
     """Return the processor's name as the operating system knows it."""
     try:
