@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -22,9 +22,7 @@ from fallline.convex.rules import (
     scheduled_step,
     violation,
 )
-
-# Entries per vector: with four vectors of float32, a megabyte, which a second-level cache holds.
-BLOCK = 1 << 16
+from fallline.optim._nesterov import NesterovStep
 
 
 class GeneralizedSmoothAGD(Optimizer):
@@ -72,7 +70,8 @@ class GeneralizedSmoothAGD(Optimizer):
         If an argument is out of range, `mode` needs one that is missing or belongs to
         `minimize_agd`, a group has options, or one is added to a run that knows a radius.
     TypeError
-        If `smoothness` is not a law, or a parameter or gradient is complex or sparse.
+        If `smoothness` is not a law, a parameter or gradient is complex or sparse, or a parameter
+        is float16.
     FloatingPointError
         If the first gradient, or one of the schedule, is not finite, or steps have shrunk to zero.
 
@@ -172,10 +171,11 @@ class GeneralizedSmoothAGD(Optimizer):
         return loss
 
     # Its scalars decide what is done, which no graph can hold.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @torch._disable_dynamo  # type: ignore[attr-defined]
     def _advance(self) -> None:
-        y = [p for group in self.param_groups for p in group["params"]]
-        g = [p.grad for p in y if p.grad is not None]
+        y = self._params()
+        moving = [p for p in y if p.grad is not None]
+        g: list[Any] = [p.grad for p in moving]
         if any(gradient.layout is not torch.strided for gradient in g):
             raise TypeError("gradients must be dense, got a sparse one")
         s = _norm(g) if g else 0.0
@@ -184,26 +184,31 @@ class GeneralizedSmoothAGD(Optimizer):
         share, law, memory = self._share(), self.smoothness, self._memory()
         if "Gamma" not in memory:
             self._begin(memory, s)
-        push = 0.0
         if memory["warming_up"]:
             if not self._is_warm(memory, s):
-                moving = [p for p in y if p.grad is not None]
                 torch._foreach_add_(moving, g, alpha=-share * float(law.gd_step(s)))
                 return
         elif memory["alpha"] is not None:
-            if not self._is_right(memory, s, y):
+            if not self._is_right(memory, s):
                 self._take_back(memory, y)
                 return
-            push = memory["alpha"] / memory["Gamma"]
+            memory["push"] = memory["alpha"] / memory["Gamma"]
             memory["Gamma"] /= 1.0 + memory["alpha"]
         memory["s"] = s
         if memory["adaptive"]:
-            memory["gamma"] = share / float(law(s))
+            gamma = share / float(law(s))
         else:
             E = memory["delta"] * (memory["Gamma"] / memory["Gamma_0"])
-            memory["gamma"] = share * scheduled_step(law, E)
-        weight, length = self._weights(memory, stop=share == 0.0)
-        self._sweep(y, push, weight, length, keep=memory["adaptive"])
+            gamma = share * scheduled_step(law, E)
+        step = self._plan(memory, gamma, may_stop=share == 0.0)
+        step.take(moving, g, self._vectors("b", moving))
+        if len(moving) < len(y):
+            still = [p for p in y if p.grad is None]
+            step.take_without_gradient(still, self._vectors("b", still))
+            if memory["adaptive"]:
+                torch._foreach_zero_(self._vectors("g", still))
+        if memory["adaptive"]:
+            torch._foreach_copy_(self._vectors("g", moving), g)
 
     def _share(self) -> float:
         shares = {float(group["lr"]) for group in self.param_groups}
@@ -225,6 +230,11 @@ class GeneralizedSmoothAGD(Optimizer):
             Gamma_0=float(self.smoothness(0.0)),
             gamma=None,
             alpha=None,
+            push=0.0,
+            t=None,
+            t_before=None,
+            # b = t (y - u) must not overflow, nor come near it.
+            t_max=min(math.sqrt(torch.finfo(p.dtype).max) for p in self._params()),
         )
         if self.radius is not None:
             self._certify(memory, self.gap0 or s * self.radius)
@@ -255,7 +265,7 @@ class GeneralizedSmoothAGD(Optimizer):
         memory["warming_up"] = False
         return True
 
-    def _is_right(self, memory: dict[str, Any], s: float, y: list[Tensor]) -> bool:
+    def _is_right(self, memory: dict[str, Any], s: float) -> bool:
         """Judge the last step by the gradient it led to; only `adaptive` can go back."""
         if memory["adaptive"] and not math.isfinite(s):
             return False
@@ -266,11 +276,11 @@ class GeneralizedSmoothAGD(Optimizer):
             )
         factor = excess(self.smoothness, memory["gamma"], memory["s"], s)
         if factor > SLACK and not memory["adaptive"]:
-            self._withdraw(memory, factor, y)
+            self._withdraw(memory, factor)
             return True
         return factor <= SLACK
 
-    def _withdraw(self, memory: dict[str, Any], factor: float, y: list[Tensor]) -> None:
+    def _withdraw(self, memory: dict[str, Any], factor: float) -> None:
         """Go on as adaptive from here: the schedule keeps no gradient to step back with."""
         if self.strict:
             raise ValueError(violation(factor))
@@ -278,64 +288,48 @@ class GeneralizedSmoothAGD(Optimizer):
             f"{violation(factor)}; no gap is certified from here on, falling back to "
             "mode='adaptive'",
             AssumptionWarning,
-            stacklevel=6,
+            stacklevel=9,  # the caller of step
         )
-        memory["adaptive"], memory["delta"], memory["alpha"] = True, None, 0.0
-        torch._foreach_copy_(self._vectors("u", y), y)
+        memory.update(adaptive=True, delta=None, alpha=0.0, t=None)
+        for state in self.state.values():
+            state.pop("b", None)  # u = y
 
-    def _weights(self, memory: dict[str, Any], *, stop: bool = False) -> tuple[float, float]:
-        """Return what u and g weigh in y+ = (y + alpha u - gamma g) / (1 + alpha)."""
-        gamma, Gamma = memory["gamma"], memory["Gamma"]
-        if not stop and not (gamma >= TINY and Gamma >= TINY):
+    def _plan(
+        self, memory: dict[str, Any], gamma: float, *, may_stop: bool = False
+    ) -> NesterovStep:
+        """Choose alpha to the step gamma, and what to do to y and b."""
+        Gamma, t = memory["Gamma"], memory["t"]
+        if not may_stop and not (gamma >= TINY and Gamma >= TINY):
             raise FloatingPointError(f"stalled: gamma = {gamma:.3g}, Gamma = {Gamma:.3g}")
-        alpha = memory["alpha"] = math.sqrt(gamma * Gamma)
-        return alpha / (1.0 + alpha), gamma / (1.0 + alpha)
-
-    def _sweep(
-        self, y: list[Tensor], push: float, weight: float, length: float, *, keep: bool
-    ) -> None:
-        """Do u -= push g, then y += weight (u - y) - length g: all that a gradient is for."""
-        moving = [p for p in y if p.grad is not None]
-        g: list[Any] = [p.grad for p in moving]
-        columns = [moving, self._vectors("u", moving), g]
-        if keep:
-            columns.append(self._vectors("g", moving))
-        for block in _blocks(columns):
-            block_y, block_u, block_g = block[:3]
-            torch._foreach_add_(block_u, block_g, alpha=-push)
-            torch._foreach_lerp_(block_y, block_u, weight)
-            torch._foreach_add_(block_y, block_g, alpha=-length)
-            if keep:
-                torch._foreach_copy_(block[3], block_g)
-        if len(moving) < len(y):
-            still = [p for p in y if p.grad is None]
-            torch._foreach_lerp_(still, self._vectors("u", still), weight)
-            if keep:
-                torch._foreach_zero_(self._vectors("g", still))
+        alpha = math.sqrt(gamma * Gamma)
+        step = NesterovStep.of(gamma, alpha, memory["push"], t)
+        if step.t > memory["t_max"]:
+            raise FloatingPointError(
+                f"stalled: gamma = {gamma:.3g} is too short a step for the parameters' precision"
+            )
+        memory.update(gamma=gamma, alpha=alpha, t=step.t, t_before=t)
+        return step
 
     def _take_back(self, memory: dict[str, Any], y: list[Tensor]) -> None:
-        """Rebuild y = (1 + alpha) y+ - alpha u + gamma g and try half the step.
-
-        Rebuilding it costs no copy of y in every step.
-        """
+        """Undo the last step and try half its length."""
         memory["n_rejected"] += 1
-        u, g = self._vectors("u", y), self._vectors("g", y)
-        torch._foreach_lerp_(y, u, -memory["alpha"])  # exact where u = y: a frozen parameter
-        torch._foreach_add_(y, g, alpha=memory["gamma"])
-        memory["gamma"] *= 0.5
-        weight, length = self._weights(memory)
-        torch._foreach_lerp_(y, u, weight)
-        torch._foreach_add_(y, g, alpha=-length)
+        g, b = self._vectors("g", y), self._vectors("b", y)
+        gamma, memory["t"] = memory["gamma"], memory["t_before"]
+        NesterovStep.of(gamma, memory["alpha"], memory["push"], memory["t"]).undo(y, g, b)
+        self._plan(memory, 0.5 * gamma).take(y, g, b)
 
-    def _vectors(self, name: Literal["u", "g"], params: list[Tensor]) -> list[Tensor]:
-        """Return the state's vectors, started where the parameters are."""
+    def _vectors(self, name: Literal["b", "g"], params: list[Tensor]) -> list[Tensor]:
+        """Return the state's vectors, zero where they are new."""
         vectors = []
         for p in params:
             state = self.state[p]
             if name not in state:
-                state[name] = p.detach().clone(memory_format=torch.preserve_format)
+                state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
             vectors.append(state[name])
         return vectors
+
+    def _params(self) -> list[Tensor]:
+        return [p for group in self.param_groups for p in group["params"]]
 
     def _memory(self) -> dict[str, Any]:
         """State of the optimizer as a whole; kept with the first parameter, as in `LBFGS`."""
@@ -367,6 +361,12 @@ class GeneralizedSmoothAGD(Optimizer):
             if not p.is_floating_point() or p.layout != torch.strided:
                 del self.param_groups[-1]
                 raise TypeError(f"parameters must be real and dense, got {p.dtype}, {p.layout}")
+            if p.dtype == torch.float16:
+                del self.param_groups[-1]
+                raise TypeError(
+                    "parameters must not be float16, in which momentum overflows; keep them in "
+                    "float32 under autocast, or use bfloat16"
+                )
         if started:
             self.state.clear()
 
@@ -377,30 +377,8 @@ class GeneralizedSmoothAGD(Optimizer):
 
 def _norm(vectors: list[Tensor]) -> float:
     """Return the norm of all as one vector; what `get_total_norm` does, in fewer calls."""
-    norms = list(torch._foreach_norm(vectors))
+    half = any(vector.dtype == torch.bfloat16 for vector in vectors)
+    norms = list(torch._foreach_norm(vectors, 2, torch.float64 if half else None))
     if len({norm.device for norm in norms}) > 1:
         norms = [norm.cpu() for norm in norms]
     return float(torch.linalg.vector_norm(torch.stack(norms)))
-
-
-def _blocks(columns: list[list[Tensor]]) -> Iterator[list[list[Tensor]]]:
-    """Cut parallel lists of tensors into parts that stay in a CPU's cache from pass to pass."""
-    sizes = [p.numel() for p in columns[0]]
-    if sum(sizes) <= 2 * BLOCK or any(p.device.type != "cpu" for p in columns[0]):
-        yield columns
-        return
-    part: list[list[Tensor]] = [[] for _ in columns]
-    filled = 0
-    for size, row in zip(sizes, zip(*columns)):
-        if size > BLOCK and all(t.is_contiguous() for t in row):
-            for pieces in zip(*(t.view(-1).split(BLOCK) for t in row)):
-                yield [[piece] for piece in pieces]
-            continue
-        for column, tensor in zip(part, row):
-            column.append(tensor)
-        filled += size
-        if filled >= BLOCK:
-            yield part
-            part, filled = [[] for _ in columns], 0
-    if part[0]:
-        yield part
