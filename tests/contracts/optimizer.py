@@ -18,6 +18,7 @@ from fallline.convex import LSmooth
 from fallline.optim import (
     GeneralizedSmoothAGD,
     Momo,
+    MomoAdam,
     MuonAdam,
     MuonAdamMomo,
     MuonMax,
@@ -60,6 +61,7 @@ REGISTRY = [
         "generalized-smooth-agd", GeneralizedSmoothAGD, {"smoothness": LSmooth(20.0)}, foreach=False
     ),
     Entry("momo", Momo, {"lr": 0.1}, needs_loss=True, per_group_options=MUON_GROUP),
+    Entry("momo-adam", MomoAdam, {"lr": 0.01}, needs_loss=True, per_group_options=MUON_GROUP),
     Entry("muon-adam", MuonAdam, {"lr": 0.01}, per_group_options=MUON_GROUP),
     Entry(
         "muon-adam-momo", MuonAdamMomo, {"lr": 0.01}, needs_loss=True, per_group_options=MUON_GROUP

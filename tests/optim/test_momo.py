@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from fallline.optim import Momo, MuonAdamMomo, MuonMaxMomo, NonEuclidean
+from fallline.optim import Momo, MomoAdam, MuonAdamMomo, MuonMaxMomo, NonEuclidean
 from fallline.optim._momo import truncated_step_size
 
 
@@ -34,6 +34,41 @@ def test_momo_equals_the_momo_package(beta):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
         trace.append(float(losses[0]))
     assert min(trace) < trace[0] / 10
+
+
+@pytest.fixture
+def double_by_default():
+    """The package keeps <g, w> in torch's default precision."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("lr", [0.01, 1.0])
+@pytest.mark.parametrize("split", [False, True])
+def test_momo_adam_equals_the_momo_package(lr, split, double_by_default):
+    A, b = least_squares()
+    start = torch.linspace(-1, 1, 5, dtype=torch.float64)
+    parts = [2, 3] if split else [5]
+    ours, theirs = ([Parameter(part.clone()) for part in start.split(parts)] for _ in range(2))
+    opt = MomoAdam(ours, lr=lr, beta=0.9, beta2=0.999, weight_decay=0.0)
+    peer = momo.MomoAdam(theirs, lr=lr, betas=(0.9, 0.999), weight_decay=0.0)
+    trace, truncated = [], []
+    for _ in range(40):
+        losses = []
+        for w in (ours, theirs):
+            for p in w:
+                p.grad = None
+            loss = (A @ torch.cat(list(w)) - b).square().mean()
+            loss.backward()
+            losses.append(loss.detach())
+        opt.step(loss=losses[0])
+        peer.step(loss=losses[1])
+        torch.testing.assert_close(torch.cat(ours), torch.cat(theirs), rtol=1e-10, atol=1e-12)
+        trace.append(float(losses[0]))
+        truncated.append(bool(opt.last.truncated))
+    assert min(trace) < trace[0] / 2 or lr < 1.0
+    assert any(truncated) == (lr == 1.0)
 
 
 @pytest.mark.parametrize("constrained", [True, False])
@@ -98,6 +133,40 @@ def test_the_model_holds_when_a_layer_comes_and_goes(make, lr, present):
         if not present(t) and t:
             assert torch.equal(layers[1].detach(), before[1])
             assert torch.equal(opt.state[layers[1]].get("exp_avg", torch.zeros(4)), kept)
+
+
+@pytest.mark.parametrize("make", [MomoAdam, MuonMaxMomo])
+def test_corrected_averages_are_adams_of_the_gradients_that_a_layer_had(make):
+    beta, beta2 = 0.9, 0.99
+    layers = [Parameter(torch.full((4,), 3.0, dtype=torch.float64)) for _ in range(2)]
+    opt = make(
+        [{"params": layers, "kind": "other"}], lr=0.1, beta=beta, beta2=beta2, weight_decay=0.0,
+        momentum_init="corrected",
+    )  # fmt: skip
+    sums = [[torch.zeros(4, dtype=torch.float64) for _ in range(3)] for _ in layers]
+    counts, loss_sum = [0, 0], 0.0
+    for t in range(12):
+        loss = sum(float(p.detach().square().sum()) for p in layers) / 2
+        loss_sum = beta * loss_sum + (1 - beta) * loss
+        for i, p in enumerate(layers):
+            present = i == 0 or t in (3, 4, 7, 11)
+            w = p.detach().clone()
+            p.grad = w if present else None
+            if present:
+                counts[i] += 1
+                values = (w, w * w, w * w)
+                for total, value, b in zip(sums[i], values, (beta, beta2, beta)):
+                    total.mul_(b).add_(value, alpha=1 - b)
+        F = loss_sum / (1 - beta ** (t + 1))
+        for p, (m, _, gw), k in zip(layers, sums, counts):
+            if k:
+                F += float(m @ p.detach() - gw.sum()) / (1 - beta**k)
+        opt.step(loss=loss)
+        assert float(opt.last.F) == pytest.approx(F, rel=1e-10)
+        for p, (m, v, _), k in zip(layers, sums, counts):
+            if k:
+                torch.testing.assert_close(opt.state[p]["exp_avg"], m / (1 - beta**k))
+                torch.testing.assert_close(opt.state[p]["exp_avg_sq"], v / (1 - beta2**k))
 
 
 def test_a_missing_layer_costs_nothing_when_all_are_present(monkeypatch):

@@ -57,6 +57,7 @@ _ARMS: dict[str, Callable[..., Optimizer]] = {
     # The presets keep their documented defaults: beta 0.95, decay 0.1, matrix_lr_ratio 10 and,
     # where the step is truncated, the lower bound f_star = 0.
     "momo": _preset("Momo"),
+    "momo-adam": _preset("MomoAdam"),
     "muon-adam": _preset("MuonAdam"),
     "muon-adam-momo": _preset("MuonAdamMomo"),
     "muonmax": _preset("MuonMax"),

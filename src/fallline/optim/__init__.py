@@ -5,6 +5,7 @@ from fallline.optim._non_euclidean import NonEuclidean
 from fallline.optim._polar import polar
 from fallline.optim._presets import (
     Momo,
+    MomoAdam,
     MuonAdam,
     MuonAdamMomo,
     MuonMax,
@@ -18,6 +19,7 @@ from fallline.optim._routing import split_params
 __all__ = [
     "GeneralizedSmoothAGD",
     "Momo",
+    "MomoAdam",
     "MuonAdam",
     "MuonAdamMomo",
     "MuonMax",

@@ -18,6 +18,13 @@ from fallline.optim._sharding import is_sharded, local, sum_over_shards
 ParamGroup = dict[str, Any]
 
 
+class Weights(NamedTuple):
+    """What the new gradient of each layer weighs in the averages `m` and `v`."""
+
+    m: Tensor
+    v: Tensor
+
+
 class Layers(NamedTuple):
     """Layers of one norm with a gradient; of a sharded parameter, this rank's shard."""
 
@@ -33,6 +40,7 @@ class Layers(NamedTuple):
     gw: list[Tensor]  # average of <g, w>; empty unless truncated
     nuclear: list[Tensor]  # of the previous step, or room for it; empty unless nuclear="stale"
     fresh: bool  # no stale nuclear norms yet
+    weights: Weights | None  # of this step's gradients, where they are not 1 - beta and 1 - beta2
     sharded: list[Tensor]  # the DTensor behind each w; empty for plain parameters
 
 
@@ -128,7 +136,7 @@ def layers_of(
     group, norm = part.group, norm_of(part.group, rule)
     g = [local(grad, p) for grad, p in zip(part.grads, part.params)]
     w = [local(p) for p in part.params]
-    first = rule.momentum_init == "first"
+    first = rule.momentum_init != "zeros"
     adaptive = NORMS[norm].adaptive
     stale = norm == "spectral" and rule.nuclear == "stale"
     fresh = False
@@ -146,6 +154,8 @@ def layers_of(
         if stale and "nuclear_norm" not in own:
             own["nuclear_norm"] = torch.zeros((), dtype=like.dtype, device=p.device)
             fresh = True
+        if rule.momentum_init == "corrected":
+            own["step"] = own.get("step", 0) + 1
     states = [state[p] for p in part.params]
     decay = group["weight_decay"]
     return Layers(
@@ -163,8 +173,30 @@ def layers_of(
         gw=[own["grad_dot_w"] for own in states] if rule.truncate else [],
         nuclear=[own["nuclear_norm"] for own in states] if stale else [],
         fresh=fresh,
+        weights=_corrected(rule, [own["step"] for own in states], like)
+        if rule.momentum_init == "corrected"
+        else None,
         sharded=part.params if is_sharded(part.params[0]) else [],
     )
+
+
+def _corrected(rule: Rule, steps: list[int], like: Tensor) -> Weights:
+    def weights(beta: float) -> Tensor:
+        values = [corrected_weight(beta, k) for k in steps]
+        if len(set(values)) == 1:
+            return torch.full((len(values),), values[0], dtype=like.dtype, device=like.device)
+        return torch.tensor(values, dtype=like.dtype, device=like.device)
+
+    return Weights(weights(rule.beta), weights(rule.beta2))
+
+
+def corrected_weight(beta: float, k: int) -> float:
+    """Return what the k-th value weighs in the bias-corrected average of the first k.
+
+    ``m_k / (1 - beta^k)`` with ``m_k = beta m_{k-1} + (1 - beta) g_k`` and ``m_0 = 0`` is the
+    average that starts at ``g_1`` and moves towards ``g_k`` by this weight.
+    """
+    return (1 - beta) / (1 - beta**k)
 
 
 def scalar(value: float | Tensor, like: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from fallline.optim._finite import find_nonfinite
 from fallline.optim._layers import (
     Layers,
     collect_gradients,
+    corrected_weight,
     gradients_dot_parameters,
     layers_of,
     model_of_absent,
@@ -52,8 +53,8 @@ class NonEuclidean(Optimizer):
     where ``lmo``, the global dual norm ``G`` and ``a_l`` follow from the norms and the
     aggregation. ``eta_t`` is `lr`, or with `truncate` at most the step at which the average of
     past linearisations of the loss meets its lower bound `f_star`. Weight decay is decoupled and
-    uses the untruncated rate: ``w <- (1 - lr * weight_decay) w``. No bias correction: averages
-    start at the first gradient.
+    uses the untruncated rate: ``w <- (1 - lr * weight_decay) w``. Averages start at the first
+    gradient and need no bias correction.
 
     The presets (`MuonMaxMomo`, `MuonAdam`, ...) name the useful combinations.
 
@@ -99,8 +100,9 @@ class NonEuclidean(Optimizer):
         ``sqrt(max(1, d_out/d_in))``, ``0.2*sqrt(max(d_out, d_in))``.
     nesterov : bool, default False
         Look-ahead momentum for matrix layers; not with `truncate`.
-    momentum_init : {"first", "zeros"}, default "first"
-        What the averages start from.
+    momentum_init : {"first", "zeros", "corrected"}, default "first"
+        What the averages start from; ``"corrected"`` is from 0 with Adam's bias correction, of
+        the gradients, their squares and the model alike.
     on_nonfinite : {"raise", "skip"}, default "raise"
         A non-finite gradient, norm of one, loss or ``<g, w>`` raises before anything moves, or
         skips the step and counts it in `skipped_steps`.
@@ -295,11 +297,14 @@ class NonEuclidean(Optimizer):
         memory = self._memory()
         memory.setdefault("loss_avg", loss.clone())
         memory["truncated_steps"] = memory.get("truncated_steps", 0) + 1
+        weight: float | Tensor = 1 - self._rule.beta
+        if self._rule.momentum_init == "corrected":
+            weight = scalar(corrected_weight(self._rule.beta, memory["truncated_steps"]), loss)
         adapts = self._rule.f_star == "auto"
         if adapts:
             bound = memory.setdefault("lower_bound", bound)
         absent = model_of_absent(self.param_groups, self.state, loss)
-        return Truncation(loss, gw, absent, memory["loss_avg"], bound, adapts)
+        return Truncation(loss, gw, absent, memory["loss_avg"], bound, adapts, weight)
 
     def _memory(self) -> dict[str, Any]:
         """State of the optimizer as a whole; kept with the first parameter, as in `LBFGS`."""

@@ -26,11 +26,16 @@ class Options(TypedDict, total=False):
     process_group: Any
 
 
-class SpectralOptions(Options, total=False):
-    """Options of the presets that move matrices along their polar factor."""
+class AdamOptions(Options, total=False):
+    """Options of the presets that scale each coordinate by its second moment."""
 
     beta2: float
     eps: float
+
+
+class SpectralOptions(AdamOptions, total=False):
+    """Options of the presets that move matrices along their polar factor."""
+
     matrix_lr_ratio: float
     polar: PolarMethod
     polar_steps: int
@@ -435,6 +440,55 @@ class Momo(NonEuclidean):
             lr,
             matrix_norm="l2",
             other_norm="l2",
+            aggregation="l2",
+            constrained=False,
+            truncate=True,
+            **options,
+        )
+
+
+class MomoAdam(NonEuclidean):
+    """MoMo-Adam (Schaipp et al., ICML 2024): Adam with the truncated step.
+
+    ``dw = -eta_t * m / (sqrt(v) + eps)``, ``eta_t = min(lr, (F - f_star)_+ / G^2)`` and
+    ``G^2 = sum m^2 / (sqrt(v) + eps)``, where ``m``, ``v`` and ``F`` are bias-corrected. Parameters
+    as `SignGD`, with `beta2` and `eps`, without `truncate`.
+
+    The package ``momo-opt`` takes the same steps where nothing decays; its decay is proximal.
+
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As `NonEuclidean`; ``step()`` without a loss is a ValueError.
+
+    References
+    ----------
+    MoMo-Adam: Schaipp et al., "MoMo: Momentum Models for Adaptive Learning Rates", ICML 2024,
+    arXiv:2305.07583; a baseline of arXiv:2510.09827.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from fallline.optim import MomoAdam
+    >>> w = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+    >>> opt = MomoAdam([w], lr=0.1, weight_decay=0.0)
+    >>> loss = w.square().sum() / 2
+    >>> loss.backward()
+    >>> _ = opt.step(loss=loss)
+    >>> [round(entry, 4) for entry in w.tolist()]
+    [2.9, 3.9]
+    """
+
+    def __init__(
+        self, params: ParamsLike, lr: float | Tensor = 1e-3, **options: Unpack[AdamOptions]
+    ) -> None:
+        _refuse_fixed(self, options)
+        options.setdefault("momentum_init", "corrected")
+        super().__init__(
+            params,
+            lr,
+            matrix_norm="adam_2",
+            other_norm="adam_2",
             aggregation="l2",
             constrained=False,
             truncate=True,

@@ -17,7 +17,7 @@ from fallline.optim._polar import PolarDtype, PolarMethod
 LowerBound = float | Callable[[int], float] | Literal["auto"]
 Nuclear = Literal["cached", "stale", "frobenius"]
 ShapeScale = Literal["rms", "jordan", "match_rms_adamw"] | None
-MomentumInit = Literal["first", "zeros"]
+MomentumInit = Literal["first", "zeros", "corrected"]
 OnNonfinite = Literal["raise", "skip"]
 
 

@@ -28,6 +28,7 @@ class Truncation(NamedTuple):
     loss_avg: Tensor
     f_star: Tensor
     adapts: bool  # f_star="auto": then `f_star` is the running estimate
+    loss_weight: float | Tensor  # of the loss in its average
 
 
 class Step(NamedTuple):
@@ -98,10 +99,21 @@ def steepest_step(
 
 
 def _update_averages(group: Layers, rule: Rule) -> None:
+    if group.weights is not None:
+        _lerp_each(group.m, group.g, group.weights.m)
+        if group.v:
+            _lerp_each(group.v, torch._foreach_mul(group.g, group.g), group.weights.v)
+        return
     torch._foreach_lerp_(group.m, group.g, 1 - rule.beta)
     if group.v:
         torch._foreach_mul_(group.v, rule.beta2)
         torch._foreach_addcmul_(group.v, group.g, group.g, value=1 - rule.beta2)
+
+
+def _lerp_each(averages: list[Tensor], values: Tensors, weights: Tensor) -> None:
+    like = averages[0]
+    each = list(weights.to(dtype=like.dtype, device=like.device).unbind())
+    torch._foreach_lerp_(averages, values, each)
 
 
 def _slope(group: Layers, rule: Rule) -> Tensors:
@@ -177,11 +189,13 @@ def _averaged_model(
     layer at every step this is ``Fbar + mw`` with ``Fbar`` the average of ``q = loss - gw``; it
     stays right when a layer joins late or misses a step, where one global average would not.
     """
-    weight = 1 - rule.beta
     stored = [average for group in groups for average in group.gw]
-    gw_avg = torch.stack([average.to(gw) for average in stored]).lerp(gw, weight)
+    weights: float | Tensor = 1 - rule.beta
+    if groups[0].weights is not None:
+        weights = torch.cat([group.weights.m for group in groups if group.weights is not None])
+    gw_avg = torch.stack([average.to(gw) for average in stored]).lerp(gw, weights)
     torch._foreach_copy_(stored, list(gw_avg.unbind()))
-    truncation.loss_avg.lerp_(truncation.loss, weight)
+    truncation.loss_avg.lerp_(truncation.loss, truncation.loss_weight)
     F = truncation.loss_avg + (mw - gw_avg).sum()
     return F if truncation.absent is None else F + truncation.absent
 
