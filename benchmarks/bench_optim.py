@@ -14,7 +14,7 @@ import sys
 import torch
 
 from _timing import interleaved, publish, row
-from fallline.optim import MuonAdam, MuonMaxMomo
+from fallline.optim import Momo, MomoAdam, MuonAdam, MuonMaxMomo
 from fallline.optim._polar import _coefficients, _gram_runs, polar_each, working_dtype
 
 SHAPES = [(256, 256)] * 8 + [(256, 1024)] * 4
@@ -106,6 +106,29 @@ def measure(name, polar_dtype):
     return [*rows, polar_share(polar_dtype, name)]
 
 
+def beside_momo_opt():
+    """The two members of the family that the package momo-opt has, whose steps are the same."""
+    import momo
+
+    def stepping(optimizer, loss):
+        return lambda: optimizer.step(loss=loss)
+
+    rows = []
+    # The package takes its loss as a tensor only.
+    for ours, theirs in ((Momo, momo.Momo), (MomoAdam, momo.MomoAdam)):
+        seconds = interleaved(
+            {
+                "ours": stepping(ours(matrices(), lr=1e-4, weight_decay=0.0), 3.0),
+                "theirs": stepping(theirs(matrices(), lr=1e-4), torch.tensor(3.0)),
+            },
+            seconds_per_window=0.1,
+        )
+        title = f"{ours.__name__} step, twelve matrices"
+        peer = f"momo-opt's {theirs.__name__}"
+        rows.append(row(title, peer, seconds["ours"], seconds["theirs"]))
+    return rows
+
+
 def main():
     torch.set_num_threads(1)
     # A training step frees large activations, after which the allocator keeps its pages.
@@ -127,7 +150,7 @@ def main():
         rows += json.loads(hidden.stderr.splitlines()[-1])
     else:
         rows += measure("CPU without bfloat16 unit", "auto")
-    publish("optim", rows)
+    publish("optim", rows + beside_momo_opt())
 
 
 if __name__ == "__main__":
