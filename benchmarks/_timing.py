@@ -44,7 +44,11 @@ def row(name, peer, seconds, peer_seconds, bar=None):
     }
 
 
+def published():
+    """Return the rows of each script."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
 def publish(script, rows):
     """Replace the rows of `script` in the results, and leave those of the others."""
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**kept, script: rows}, indent=2) + "\n")
+    RESULTS.write_text(json.dumps({**published(), script: rows}, indent=2) + "\n")

@@ -8,8 +8,8 @@ from fallline.study import Outcome, Verdict
 from fallline.study.record import Record
 from fallline.study.results import Placed, Results
 
-# Final losses of a prototype (torch-muon's are of this task), by arm along the learning rates: the
-# bars hold on them, and MuonMax without truncation is not robust.
+# Final losses of a prototype (of this task for torch-muon, momo and momo-adam), by arm along the
+# learning rates: the bars hold on them, and MuonMax without truncation is not robust.
 PROTOTYPE = {
     "adamw": [2.805, 2.431, 2.235, 2.158, 2.493, 3.174, 3.254],
     "torch-muon": [2.823, 2.402, 2.140, 1.955, 1.903, 1.962, 2.738],
@@ -19,6 +19,8 @@ PROTOTYPE = {
     "muonmax": [2.789, 2.263, 2.181, 2.234, 2.662, 3.173, 3.091],
     "muon-adam-momo": [2.809, 2.263, 2.080, 2.076, 2.153, 2.216, 2.874],
     "muonmax-momo": [2.789, 2.263, 2.180, 2.107, 2.119, 2.129, 2.317],
+    "momo": [3.474, 3.446, 3.379, 3.213, 3.031, 3.108, 3.025],
+    "momo-adam": [2.789, 2.409, 2.215, 2.106, 2.489, 2.507, 3.060],
     "muon-adam-momo-tight": [2.809, 2.263, 2.080, 2.094, 2.136, 2.492, 2.493],
     "muonmax-momo-tight": [2.789, 2.263, 2.143, 2.073, 2.069, 2.136, 2.207],
 }
@@ -43,7 +45,7 @@ def planted(table, seeds=3):
 
 def test_the_laptop_scale_is_the_sheets_protocol():
     laptop = [cell for _, cell in cells("laptop")]
-    assert len(laptop) == 10 * 7 * 3
+    assert len(laptop) == 12 * 7 * 3
     assert {cell.config["steps"] for cell in laptop} == {200}
     assert {cell.config["lr"] for cell in laptop} == {3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3}
     assert {cell.config.get("f_star") for cell in laptop} == {None, 1.506}
@@ -63,6 +65,7 @@ def test_open_comparisons_say_what_is_not_shown():
     assert answers["muonmax is robust without truncation"].startswith("not shown at this scale")
     assert answers["tuned muonmax momo beats adamw"] == "shown at this scale"
     assert "contradicted" in answers["tuned muonmax momo beats torch muon"]
+    assert "contradicted" in answers["tuned muonmax momo beats momo adam"]
 
 
 def test_a_learning_rate_that_ruins_muonmax_momo_fails_the_study():

@@ -34,9 +34,9 @@ def bowl(depths):
     )
 
 
-def test_laptop_tunes_eight_arms_over_two_decades_on_three_seeds():
+def test_laptop_tunes_nine_arms_over_two_decades_on_three_seeds():
     laptop = [cell for _, cell in cells("laptop")]
-    assert len(laptop) == 8 * 7 * 3
+    assert len(laptop) == 9 * 7 * 3
     rates = {cell.config["lr"] for cell in laptop}
     assert max(rates) / min(rates) == pytest.approx(100)
 

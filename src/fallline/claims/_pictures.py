@@ -21,7 +21,7 @@ def truncated_against_learning_rate(r: Results) -> Figure:
     """Share of steps that truncation shortened, against the learning rate."""
     from fallline.study import plots
 
-    arms = [arm for arm in r.arms if "-momo" in arm]
+    arms = [arm for arm in r.arms if "momo" in arm]
     return plots.sensitivity(r.where(arm=arms), "truncated", over="lr")
 
 

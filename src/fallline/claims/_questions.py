@@ -41,6 +41,11 @@ def tuned_muonmax_momo_beats_muonadam(r: Results) -> Estimate:
     return r.tuned("val_loss", over="lr").paired("muonmax-momo", "muon-adam")
 
 
+def tuned_muonmax_momo_beats_momo_adam(r: Results) -> Estimate:
+    """With a tuned learning rate, MuonMax-Momo ends lower than MoMo-Adam."""
+    return r.tuned("val_loss", over="lr").paired("muonmax-momo", "momo-adam")
+
+
 def best_of_all(r: Results) -> str | None:
     """Name the lowest loss that any arm reaches."""
     best = {arm: v for arm, v in r.best("val_loss", over="lr").items() if not math.isnan(v)}

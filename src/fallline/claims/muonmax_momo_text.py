@@ -18,6 +18,7 @@ from fallline.claims._questions import (
     spread_against_muonadam,
     spread_of_each,
     tuned_muonmax_momo_beats_adamw,
+    tuned_muonmax_momo_beats_momo_adam,
     tuned_muonmax_momo_beats_muonadam,
     tuned_muonmax_momo_beats_torch_muon,
     with_three_seeds,
@@ -35,8 +36,9 @@ ARMS = (
     "scion",
     "polargrad",
     "muonmax",
+    "momo-adam",
 )
-DEMO_ARMS = ("adamw", "muonmax-momo", "torch-muon", "muon-adam")
+DEMO_ARMS = ("adamw", "muonmax-momo", "torch-muon", "muon-adam", "momo-adam")
 LRS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 DEMO_LRS = (0.001, 0.003, 0.01, 0.03, 0.1)
 # The text changes with the version of Python, and so must the cells that were trained on it.
@@ -117,6 +119,7 @@ study = Study(
         tuned_muonmax_momo_beats_adamw,
         tuned_muonmax_momo_beats_torch_muon,
         tuned_muonmax_momo_beats_muonadam,
+        tuned_muonmax_momo_beats_momo_adam,
     ],
     notes=[best_of_all, spread_of_each],
     figures=[
