@@ -133,6 +133,13 @@ def test_list_names_every_study_and_method(capsys):
     assert "MuonMaxMomo" in out
 
 
+def test_list_methods_shows_folders_of_methods_only(capsys):
+    assert run_command(["list", "methods"]) == 0
+    folders = {line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]}
+    assert {"convex", "optim"} <= folders
+    assert not folders & {"arms", "claims", "study", "tasks"}
+
+
 def test_doctor(capsys):
     assert run_command(["doctor"]) == 0
     out = capsys.readouterr().out

@@ -365,7 +365,7 @@ def _methods() -> Iterator[tuple[str, str, str]]:
     root = Path(fallline.__file__).parent
     for folder in sorted(root.glob("*/__init__.py")):
         name = folder.parent.name
-        if name in ("study", "tasks", "claims"):
+        if name in ("arms", "claims", "study", "tasks"):
             continue
         module = import_module(f"fallline.{name}")
         for public in module.__all__:
