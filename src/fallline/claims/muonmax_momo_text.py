@@ -108,7 +108,7 @@ study = Study(
             )
         ],
         "laptop": [
-            Part("learning rate", ARMS, seeds=3, lr=LRS, fixed={"steps": 800, "text": TEXT})
+            Part("learning rate", ARMS, seeds=3, lr=LRS, fixed={"steps": 600, "text": TEXT})
         ],
     },
     bars=[spread_of_muonmax_momo, gain_at_a_large_learning_rate],
