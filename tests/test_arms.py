@@ -1,3 +1,5 @@
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -83,6 +85,32 @@ def test_torch_muon_resumes_bitwise():
     run(resumed, later, 2, 4)
     for a, b in zip(whole.model.parameters(), resumed.model.parameters()):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_of_torch_muon_continue_alike(clone):
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 2))
+    optimizer = arms.build("torch-muon", model, lr=0.1)
+
+    def train(model, optimizer):
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).square().mean().backward()
+            optimizer.step()
+
+    train(model, optimizer)
+    twin, copied = clone((model, optimizer))
+    copied.param_groups[0]["lr"] = optimizer.param_groups[0]["lr"] = 0.05
+    train(model, optimizer)
+    train(twin, copied)
+    for a, b in zip(model.parameters(), twin.parameters()):
+        assert torch.equal(a, b)
+
+
+def test_torch_muon_takes_no_further_group():
+    optimizer = arms.build("torch-muon", nn.Linear(2, 2), lr=0.1)
+    with pytest.raises(ValueError, match="follow from its model"):
+        optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2))]})
 
 
 @pytest.mark.parametrize("model", [nn.Conv2d(1, 2, 3), nn.LayerNorm(4)])

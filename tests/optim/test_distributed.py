@@ -26,6 +26,9 @@ PRESETS = {
     "muon-adam-momo": lambda params, **o: MuonAdamMomo(params, lr=0.05, **o),
     "polargrad": lambda params, **o: PolarGrad(params, lr=0.05, **o),
     "muon-adam": lambda params, **o: MuonAdam(params, lr=0.05, **o),
+    "muonmax-momo-corrected": lambda params, **o: MuonMaxMomo(
+        params, lr=0.05, nuclear="stale", momentum_init="corrected", **o
+    ),
 }
 
 

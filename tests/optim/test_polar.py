@@ -194,3 +194,26 @@ def test_each_matches_one_by_one_in_bfloat16_batches():
         torch.testing.assert_close(u.to(m.dtype), polar(m, **options), rtol=0, atol=0.04)
         torch.testing.assert_close(n, (m * u).sum())
     assert private.polar_each(matrices, **options)[1] == []
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (4, 16), (16, 4)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_each_matches_one_by_one_in_single_precision_batches(shape, dtype):
+    """What a GPU does with equal shapes."""
+    generator = torch.Generator().manual_seed(0)
+    matrices = [torch.randn(shape, generator=generator).to(dtype) for _ in range(3)]
+    rows = private._coefficients("polar_express", 5, "every_step")
+    batched = private._chunk_factors(matrices, "polar_express", rows, "auto")
+    for m, u in zip(matrices, batched):
+        torch.testing.assert_close(u, polar(m), rtol=1e-4, atol=1e-5)
+    on_device = [torch.empty(shape, device="meta") for _ in range(3)]
+    assert list(private._chunks(on_device, "polar_express", torch.float32)) == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (4, 16), (16, 4)])
+@pytest.mark.parametrize("m_dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_each_takes_every_pair_of_dtypes(shape, m_dtype, dtype):
+    m = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(m_dtype)
+    (u,), _ = private.polar_each([m], method="polar_express", steps=5, dtype=dtype)
+    torch.testing.assert_close(u.float(), polar(m.float()), rtol=0.1, atol=0.1)

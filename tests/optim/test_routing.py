@@ -59,6 +59,35 @@ def test_hugging_face_models_say_what_their_head_is():
     assert names_of(model, split_params(model).matrix) == {"last.weight"}
 
 
+def test_a_declared_head_is_found_behind_a_wrapper():
+    class WithHead(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def get_output_embeddings(self):
+            return self.out
+
+    model = nn.ModuleDict({"module": WithHead()})
+    assert names_of(model, split_params(model).matrix) == {"module.last.weight"}
+
+
+def test_a_network_called_embedder_has_matrices():
+    model = nn.ModuleDict(
+        {
+            "text_embedder": nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 4)),
+            "patch_embed": nn.Conv2d(1, 4, 2),
+            "head": nn.Linear(4, 4),
+        }
+    )
+    hidden = {"text_embedder.1.weight", "patch_embed.weight"}
+    assert names_of(model, split_params(model).matrix) == hidden
+    by_name = MuonAdam(model.named_parameters()).param_groups
+    (matrices,) = (g["param_names"] for g in by_name if g["kind"] == "matrix")
+    # A name alone does not tell an embedding in a list from a linear map, nor what is the head.
+    assert matrices == ["text_embedder.0.weight", "text_embedder.1.weight", "head.weight"]
+
+
 @pytest.mark.parametrize("name", ["head", "lm_head", "classifier", "score", "unembed", "output"])
 def test_a_head_is_known_by_its_name_before_the_order_counts(name):
     class HeadFirst(nn.Module):

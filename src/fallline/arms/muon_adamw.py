@@ -59,6 +59,15 @@ class MuonAdamW(Optimizer):
             half.step()
         return loss
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refuse what `__init__` did not make: a parameter alone does not tell its half."""
+        if len(self.param_groups) == sum(len(half.param_groups) for half in self.halves):
+            raise ValueError("the groups of MuonAdamW follow from its model; build a new one")
+        super().add_param_group(param_group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"halves": self.halves}
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state of both halves."""
         super().load_state_dict(state_dict)

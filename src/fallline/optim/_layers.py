@@ -144,6 +144,11 @@ def layers_of(
         own = state[p]
         if "exp_avg" not in own:
             own["exp_avg"] = _start(p, grad, first)
+        elif rule.momentum_init == "corrected" and "step" not in own:
+            raise ValueError(
+                "momentum_init='corrected' cannot go on with the averages of a state_dict saved "
+                "with another momentum_init: they were not counted"
+            )
         if adaptive and "exp_avg_sq" not in own:
             own["exp_avg_sq"] = _start(p, grad, first).square_()
         if rule.truncate and "grad_dot_w" not in own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -38,6 +39,8 @@ from fallline.optim._rule import (
 from fallline.optim._steepest import Step, Truncation, steepest_step
 
 _GROUP_KEYS = ("params", "param_names", "kind", "norm", "lr_scale", "weight_decay", "lr")
+# Of the optimizer as a whole, kept in the state of one parameter.
+_TOTALS = ("loss_avg", "lower_bound", "truncated_steps", "skipped_steps")
 # One value each; `Optimizer.load_state_dict` would round them to the parameter's dtype.
 _SCALARS = ("grad_dot_w", "nuclear_norm", "loss_avg", "lower_bound")
 
@@ -214,7 +217,8 @@ class NonEuclidean(Optimizer):
     @property
     def skipped_steps(self) -> int:
         """Steps skipped because a gradient or the loss was not finite."""
-        return int(self._memory().get("skipped_steps", 0))
+        owner = self._owner_of_totals()
+        return 0 if owner is None else int(self.state[owner].get("skipped_steps", 0))
 
     def set_loss(self, loss: LossLike) -> None:
         """Give the loss of the next plain `step()`, for loops that call `step` themselves.
@@ -268,7 +272,8 @@ class NonEuclidean(Optimizer):
         parts = collect_gradients(self.param_groups, self.state, foreach=rule.foreach)
         if not parts:
             return None
-        double = any(p.dtype == torch.float64 for part in parts for p in part.params)
+        params = (p for group in self.param_groups for p in group["params"])
+        double = any(p.dtype == torch.float64 for p in params)
         like = torch.empty(
             (), dtype=torch.float64 if double else torch.float32, device=parts[0].params[0].device
         )
@@ -278,8 +283,7 @@ class NonEuclidean(Optimizer):
             gw = gradients_dot_parameters(parts, like)
         trouble = find_nonfinite(parts, gw, value, like)
         if trouble and rule.on_nonfinite == "skip":
-            memory = self._memory()
-            memory["skipped_steps"] = self.skipped_steps + 1
+            self._memory()["skipped_steps"] = self.skipped_steps + 1
             return None
         if trouble:
             raise FloatingPointError(f"{trouble}; nothing was moved")
@@ -295,6 +299,9 @@ class NonEuclidean(Optimizer):
 
     def _truncation(self, loss: Tensor, gw: Tensor, bound: Tensor) -> Truncation:
         memory = self._memory()
+        for name in ("loss_avg", "lower_bound"):
+            if name in memory:  # its dtype and device are those of the layers of its first step
+                memory[name] = memory[name].to(loss)
         memory.setdefault("loss_avg", loss.clone())
         memory["truncated_steps"] = memory.get("truncated_steps", 0) + 1
         weight: float | Tensor = 1 - self._rule.beta
@@ -307,18 +314,37 @@ class NonEuclidean(Optimizer):
         return Truncation(loss, gw, absent, memory["loss_avg"], bound, adapts, weight)
 
     def _memory(self) -> dict[str, Any]:
-        """State of the optimizer as a whole; kept with the first parameter, as in `LBFGS`."""
-        first = next(p for group in self.param_groups for p in group["params"])
-        memory: dict[str, Any] = self.state[first]
+        """State of the optimizer as a whole: its totals, and one parameter's own state.
+
+        They are kept with a parameter that has a gradient: a distributed checkpoint drops the
+        state of frozen parameters, and fills in what it takes a parameter's state to lack.
+        """
+        owner = self._owner_of_totals()
+        if owner is None or not owner.requires_grad:
+            params = [p for group in self.param_groups for p in group["params"]]
+            home = next((p for p in params if p.grad is not None), params[0])
+            if owner is not None and owner is not home:
+                old = self.state[owner]
+                self.state[home].update({name: old.pop(name) for name in _TOTALS if name in old})
+            owner = home
+        memory: dict[str, Any] = self.state[owner]
         return memory
+
+    def _owner_of_totals(self) -> Tensor | None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                own = self.state.get(p)
+                if own and ("truncated_steps" in own or "skipped_steps" in own):
+                    owner: Tensor = p
+                    return owner
+        return None
 
     def _common_lr(self) -> float | Tensor:
         rates: list[float | Tensor] = [group["lr"] for group in self.param_groups]
         first, others = rates[0], rates[1:]
         _check_lr(first)
         for i, lr in enumerate(others, start=1):
-            # Tensors are not compared: that would wait for the device.
-            if not isinstance(lr, Tensor) and not isinstance(first, Tensor) and lr != first:
+            if lr is not first and _is_known(lr) and _is_known(first) and lr != first:
                 raise ValueError(
                     f"all groups share one lr, got {first!r} in group 0 and {lr!r} in group {i}; "
                     "use lr_scale to move a group faster or slower"
@@ -400,8 +426,19 @@ class NonEuclidean(Optimizer):
         own = {name: self.__dict__[name] for name in self._PERSISTENT}
         return super().__getstate__() | own
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> NonEuclidean:
+        memo[id(self._process_group)] = self._process_group  # a handle, which cannot be copied
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return twin
+
 
 def _check_lr(lr: float | Tensor) -> None:
-    # The value of a tensor on a device would have to be waited for.
-    known = not isinstance(lr, Tensor) or lr.device.type == "cpu"
+    known = _is_known(lr)
     number("lr", lr, valid="[0, inf)", ok=lambda x: 0 <= x < math.inf if known else True)
+
+
+def _is_known(lr: float | Tensor) -> bool:
+    """Whether its value is here; a tensor's on a device would have to be waited for."""
+    return not isinstance(lr, Tensor) or lr.device.type == "cpu"

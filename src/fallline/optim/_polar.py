@@ -123,9 +123,9 @@ def polar_each(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """`polar` of each 2-D matrix in the dtype of the iteration; with `nuclear`, ``<m, polar(m)>``.
 
-    In bfloat16 equal shapes share batched products: matrix units wait for single small ones. In
-    float32 on a CPU one matrix after another is faster, because it stays in cache. The nuclear
-    norms are taken here for the same reason.
+    On a GPU and in bfloat16 equal shapes share batched products: matrix units wait for single small
+    ones. In float32 on a CPU one matrix after another is faster, because it stays in cache. The
+    nuclear norms are taken here for the same reason.
     """
     rows = _coefficients(method, steps, "every_step")
     factors: dict[int, Tensor] = {}
@@ -149,12 +149,14 @@ def _chunk_factors(
     if method == "svd":
         return [_exact(first)]
     working = working_dtype(first, dtype)
-    if working != torch.bfloat16:
-        return [_factor(_normalised(first, method, working), rows)]
-    X = _normalised_batch(matrices, method)
-    if len(matrices) == 1:  # as a batch of one, X @ X.mT would miss the fast kernel
-        return [_factor(X[0], rows)]
-    return _factor(X, rows).unbind()
+    alone = len(matrices) == 1  # as a batch of one, X @ X.mT would miss the fast kernel
+    if working == torch.bfloat16:
+        X = _normalised_batch(matrices, method)
+        X = X[0] if alone else X
+    else:
+        X = _normalised(first if alone else torch.stack(matrices), method, working)
+    u = _factor(X, rows)
+    return [u] if alone else u.unbind()
 
 
 def _chunks(
@@ -163,7 +165,8 @@ def _chunks(
     """Yield the indices of the matrices that go through one product together."""
     alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     for i, m in enumerate(matrices):
-        if m.numel() and method != "svd" and working_dtype(m, dtype) == torch.bfloat16:
+        batched = m.device.type != "cpu" or working_dtype(m, dtype) == torch.bfloat16
+        if m.numel() and method != "svd" and batched:
             alike[(m.shape, m.dtype, m.device)].append(i)
         else:
             yield [i]
@@ -218,16 +221,19 @@ def _factor(X: Tensor, rows: list[Row]) -> Tensor:
 
 
 def _normalised(m: Tensor, method: PolarMethod, dtype: torch.dtype) -> Tensor:
-    precise = torch.float64 if m.dtype == torch.float64 else torch.float32
-    norm: Tensor = torch.linalg.vector_norm(m, dim=(-2, -1), keepdim=True, dtype=precise)
+    norm: Tensor = torch.linalg.vector_norm(m, dim=(-2, -1), keepdim=True, dtype=_precise(m))
     return (m / _divisor(norm, method)).to(dtype)
+
+
+def _precise(m: Tensor) -> torch.dtype:
+    return torch.float64 if m.dtype == torch.float64 else torch.float32
 
 
 def _normalised_batch(matrices: list[Tensor], method: PolarMethod) -> Tensor:
     """`_normalised` into one bfloat16 batch, without a copy in the dtype of the matrices."""
     X = matrices[0].new_empty((len(matrices), *matrices[0].shape), dtype=torch.bfloat16)
     parts = list(X.unbind())
-    norms = torch._foreach_norm(matrices, 2, torch.float32)
+    norms = torch._foreach_norm(matrices, 2, _precise(matrices[0]))
     torch._foreach_copy_(parts, matrices)
     torch._foreach_div_(parts, [_divisor(norm, method) for norm in norms])
     return X

@@ -454,7 +454,8 @@ class MomoAdam(NonEuclidean):
     ``G^2 = sum m^2 / (sqrt(v) + eps)``, where ``m``, ``v`` and ``F`` are bias-corrected. Parameters
     as `SignGD`, with `beta2` and `eps`, without `truncate`.
 
-    The package ``momo-opt`` takes the same steps where nothing decays; its decay is proximal.
+    The package ``momo-opt`` takes the same steps if nothing decays (its decay is proximal) and
+    every parameter has a gradient at every step.
 
     Raises
     ------

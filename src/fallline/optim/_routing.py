@@ -22,10 +22,12 @@ ParamsLike = (
     | Iterable[dict[str, Any]]
 )
 
-# The authors' list has embeddings, embed_tokens, wte, wpe, lm_head; the shorter stems also catch
-# tables such as tok_emb or pos_embed when only names are known. Adam on a hidden matrix costs a
-# little; an embedding through the polar factor costs a run.
-NOT_MATRIX_NAMES = ("embed", "_emb", "wte", "wpe", "lm_head")
+# The authors' list, looked for anywhere in a name.
+NOT_MATRIX_NAMES = ("embeddings", "embed_tokens", "wte", "wpe", "lm_head")
+# Tables such as tok_emb.weight or pos_embed say so themselves; a path may lead to them through a
+# whole network called embedder, whose layers are matrices.
+TABLE_STEMS = ("embed", "_emb")
+MAPS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 # Whole names of modules, whatever the order of registration.
 HEAD_NAMES = ("head", "lm_head", "classifier", "score", "unembed", "output")
 _LARGE_SIDE = 20_000
@@ -48,7 +50,8 @@ def split_params(
 
     A matrix has two or more dimensions (a conv kernel counts as its flattening ``(out, rest)``),
     is not the weight of an ``nn.Embedding`` (a tied weight counts as embedding), is not the
-    output head, and has no name containing ``embed``, ``_emb``, ``wte``, ``wpe`` or ``lm_head``.
+    output head, has no name containing ``embeddings``, ``embed_tokens``, ``wte``, ``wpe`` or
+    ``lm_head``, and is not itself called a table, with ``embed`` or ``_emb`` in its own name.
     The output head is what ``get_output_embeddings()`` returns where the model has that method
     (Hugging Face), else every ``nn.Linear`` outside numbered blocks called ``head``, ``lm_head``,
     ``classifier``, ``score``, ``unembed`` or ``output``, else the ``nn.Linear`` registered last.
@@ -148,23 +151,28 @@ def _split_module(
         if isinstance(module, (nn.Embedding, nn.EmbeddingBag))
     }
     barred.update(id(module.weight) for module in _output_heads(model))
+    maps = {id(module.weight) for module in model.modules() if isinstance(module, MAPS)}
     matrix: list[Named] = []
     other: list[Named] = []
     for name, p in model.named_parameters():
         if is_matrix is not None:
             chosen = p.ndim >= 2 and is_matrix(name, p)
         else:
-            chosen = id(p) not in barred and _may_be_matrix(name, p)
+            chosen = id(p) not in barred and _may_be_matrix(name, p, is_map=id(p) in maps)
         (matrix if chosen else other).append((name, p))
     _warn_large(matrix)
     return matrix, other
 
 
 def _output_heads(model: nn.Module) -> list[Any]:
-    output_embeddings = getattr(model, "get_output_embeddings", None)
-    declared = output_embeddings() if callable(output_embeddings) else None
-    if isinstance(getattr(declared, "weight", None), Tensor):
-        return [declared]
+    declared = [
+        module.get_output_embeddings()  # type: ignore[operator]
+        for module in model.modules()  # the model may sit in a wrapper such as DDP
+        if callable(getattr(module, "get_output_embeddings", None))
+    ]
+    declared = [head for head in declared if isinstance(getattr(head, "weight", None), Tensor)]
+    if declared:
+        return declared
     linears = [(n, module) for n, module in model.named_modules() if isinstance(module, nn.Linear)]
     named = [module for name, module in linears if _is_head_name(name)]
     return named or [module for _, module in linears[-1:]]
@@ -176,8 +184,10 @@ def _is_head_name(name: str) -> bool:
     return own in HEAD_NAMES and not any(part.isdigit() for part in path)
 
 
-def _may_be_matrix(name: str, p: Tensor) -> bool:
-    return p.ndim >= 2 and not any(part in name for part in NOT_MATRIX_NAMES)
+def _may_be_matrix(name: str, p: Tensor, *, is_map: bool = False) -> bool:
+    own = name.removesuffix(".weight").rpartition(".")[2]
+    is_table = not is_map and any(stem in own for stem in TABLE_STEMS)
+    return p.ndim >= 2 and not is_table and not any(part in name for part in NOT_MATRIX_NAMES)
 
 
 def _warn_large(matrix: list[Named]) -> None:
