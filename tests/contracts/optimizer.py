@@ -146,8 +146,9 @@ def assert_differ(a, b):
 
 
 @every
-def test_it_is_an_optimizer_that_lowers_the_loss(entry):
-    model = make_model()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_it_is_an_optimizer_that_lowers_the_loss(entry, dtype):
+    model = make_model(dtype)
     opt = entry.build(model.named_parameters())
     assert isinstance(opt, torch.optim.Optimizer)
     assert type(opt).__name__ in repr(opt)

@@ -16,6 +16,7 @@ from fallline.convex import (
     minimize_agd,
     scipy_agd,
 )
+from fallline.convex.rules import Certificate, scheduled_step
 from fallline.tasks import exponential_valley, spectrum_cosh, square_root_barrier
 
 UNIT = L0L1Smooth(1.0, 1.0)
@@ -254,9 +255,19 @@ def test_the_log_barrier_far_away_stands_still_by_schedule_but_not_by_adaptive()
             return math.inf, np.full_like(x, math.nan)
         return float(np.sum(c * x - 1.0 - np.log(c * x))), c - 1.0 / x
 
-    law = ShiftedSquareSmooth(1.0)
-    result = minimize_agd(fun, np.full(50, 2.0), smoothness=law, maxiter=300, gtol=0.0)
+    law, options = ShiftedSquareSmooth(1.0), {"maxiter": 300, "gtol": 0.0}
+    start = np.full(50, 2.0)
+    result = minimize_agd(fun, start, smoothness=law, **options)
     assert result.history["njev"][np.argmax(result.history["fun"] <= 0.1)] <= 250
+    # psi_inv(E_0) is e^105: without gradient descent first, steps of e^-210.
+    gap, radius = fun(start)[0], float(np.linalg.norm(1.0 / c - start))
+    certificate = Certificate.from_gap(gap, radius)
+    assert scheduled_step(law, certificate.delta) < 1e-80
+    by_schedule = minimize_agd(
+        fun, start, smoothness=law, radius=radius, gap0=gap, mode="schedule", **options
+    )
+    assert by_schedule.stage1_nit == 300
+    assert by_schedule.fun > 10 * result.fun
 
 
 def test_linesearch_survives_where_rounding_hides_the_decrease():
@@ -552,6 +563,23 @@ def test_scipys_args_and_callbacks_pass_through():
         )  # fmt: skip
         assert result.nit == len(seen) == nit
         np.testing.assert_array_equal(seen[-1], result.x)
+
+
+def test_scipys_tolerance_and_display(capsys):
+    options = {"smoothness": UNIT, "disp": True}
+    loose = minimize(cosh, [3.0], jac=True, method=scipy_agd, tol=1e-1, options=options)
+    assert 1e-8 < np.linalg.norm(loose.jac) <= 1e-1
+    assert f"{loose.njev} gradients" in capsys.readouterr().out
+    options = {"smoothness": UNIT, "gtol": 1e-6}
+    named = minimize(cosh, [3.0], jac=True, method=scipy_agd, tol=1e-1, options=options)
+    assert np.linalg.norm(named.jac) <= 1e-6
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("radius", [1e-170, 1e200])
+def test_a_radius_beyond_the_numbers_is_named(radius):
+    with pytest.raises(ValueError, match=r"give Gamma_0 = .*scale the problem"):
+        minimize_agd(cosh, [3.0], smoothness=UNIT, radius=radius)
 
 
 def test_scipys_other_arguments_are_refused():

@@ -146,6 +146,15 @@ def test_equal_laws_agree_whatever_their_form():
         np.testing.assert_allclose(one.psi_inv(s), other.psi_inv(s), rtol=1e-10)
 
 
+@pytest.mark.parametrize("E", [1e-6, 3.0])
+def test_constants_of_single_precision_round_outward_too(E):
+    law = L0L1Smooth(np.float32(1.3), np.float32(2.7))
+    assert type(law.L0) is float
+    exact = L0L1Smooth(float(np.float32(1.3)), float(np.float32(2.7)))
+    assert law == exact
+    assert law.psi_inv(E) == exact.psi_inv(E)
+
+
 def test_what_overflows_is_infinite_and_safe():
     assert PowerSmooth(1.0, 1.0, 2.0).psi_inv(1e4) == math.inf
     assert ShiftedSquareSmooth(1.0).psi_inv(1e4) == math.inf

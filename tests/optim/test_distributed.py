@@ -14,7 +14,14 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from fallline.optim import MuonAdam, MuonAdamMomo, MuonMaxMomo, PolarGrad
+from fallline.convex import LSmooth
+from fallline.optim import (
+    GeneralizedSmoothAGD,
+    MuonAdam,
+    MuonAdamMomo,
+    MuonMaxMomo,
+    PolarGrad,
+)
 
 STEPS = 5
 PRESETS = {
@@ -121,6 +128,25 @@ def _polar_of_another_dtype(rank):
     return {k: v.full_tensor().detach() for k, v in model.named_parameters()}
 
 
+def descend(mode, rank=None, *, shard=False):
+    """Least squares by GeneralizedSmoothAGD, with all rows or this rank's half of them."""
+    torch.manual_seed(0)
+    model = nn.Linear(6, 3).double()
+    if shard:
+        fully_shard(model)
+    opt = GeneralizedSmoothAGD(model.parameters(), LSmooth(3.0), radius=9.0, mode=mode)
+    x, y = batch(0, rank)
+    for _ in range(12):
+        opt.zero_grad()
+        (model(x) - y).square().mean().backward()
+        opt.step()
+    return {k: (v.full_tensor() if shard else v).detach() for k, v in model.named_parameters()}
+
+
+def _generalized_smooth_agd(rank):
+    return {mode: descend(mode, rank, shard=True) for mode in ("schedule", "adaptive")}
+
+
 def _nonfinite_on_one_rank(rank):
     model = make_model()
     fully_shard(model)
@@ -165,6 +191,7 @@ WORKERS = (
     _fsdp,
     _hybrid_mesh,
     _polar_of_another_dtype,
+    _generalized_smooth_agd,
     _nonfinite_on_one_rank,
     _distributed_checkpoint,
 )
@@ -199,6 +226,15 @@ def test_two_processes_equal_one_on_the_union_batch(ranks, worker, name):
             torch.testing.assert_close(params[key], value, rtol=1e-6, atol=1e-8)
     for key in expected:  # not close: the same, or ranks would drift apart
         assert torch.equal(ranks[0][worker][name][0][key], ranks[1][worker][name][0][key])
+
+
+@pytest.mark.parametrize("mode", ["schedule", "adaptive"])
+def test_sharded_vectors_descend_as_whole_ones(ranks, mode):
+    expected = descend(mode)
+    for rank in ranks:
+        for key, value in expected.items():
+            found = rank["_generalized_smooth_agd"][mode][key]
+            torch.testing.assert_close(found, value, rtol=1e-9, atol=1e-12)
 
 
 def test_a_two_dimensional_mesh_equals_one_process(ranks):

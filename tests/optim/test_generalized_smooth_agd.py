@@ -288,6 +288,74 @@ def test_float32_and_mixed_precisions_converge():
         assert all(p.abs().max() < 1e-2 for p in parts)
 
 
+@pytest.mark.parametrize("mode", ["schedule", "adaptive"])
+@pytest.mark.parametrize("n", [15, 16, 64, 1000])
+def test_bfloat16_converges(mode, n):
+    x = Parameter(torch.ones(n, dtype=torch.bfloat16))
+    curvature = torch.linspace(0.1, 1.0, n, dtype=torch.bfloat16)
+    optimizer = GeneralizedSmoothAGD([x], LSmooth(1.0), radius=1.1 * math.sqrt(n), mode=mode)
+    for _ in range(50):
+        x.grad = (curvature * x).detach()
+        optimizer.step()
+    assert x.abs().max() < 0.05
+
+
+def test_the_norm_of_single_precision_neither_overflows_nor_vanishes():
+    x = Parameter(torch.full((4,), 48.0))
+    optimizer = GeneralizedSmoothAGD([x], UNIT)
+    x.grad = x.detach().sinh()  # 3.5e20, whose square is no float32
+    optimizer.step()
+    assert 46.9 < x[0] < 48.0
+    x = Parameter(torch.ones(4))
+    optimizer = GeneralizedSmoothAGD([x], LSmooth(1e-24))
+    for _ in range(60):
+        x.grad = 1e-24 * x.detach()
+        optimizer.step()
+    assert x.abs().max() < 1e-2
+
+
+def test_a_step_that_overflowed_is_told():
+    x = Parameter(torch.tensor([0.05, 4.0, 0.3]))
+    optimizer = GeneralizedSmoothAGD([x], LSmooth(1e-38))
+
+    def leave():
+        for _ in range(400):
+            x.grad = torch.where(x > 0, 1.0 - 1.0 / x, math.nan).detach()
+            optimizer.step()
+
+    with pytest.raises(FloatingPointError, match="cannot be taken back: smoothness is wrong"):
+        leave()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"radius": np.float64(3.7)},
+        {"radius": np.float32(3.7), "gap0": np.float64(9.0)},
+        {"radius": torch.tensor(3.7, dtype=torch.float64)},
+    ],
+)
+def test_checkpoints_hold_plain_floats(options):
+    def run(x, optimizer, steps):
+        for _ in range(steps):
+            x.grad = x.detach().sinh()
+            optimizer.step()
+
+    x, y = (Parameter(torch.tensor([3.0, -2.0])) for _ in range(2))
+    optimizer = GeneralizedSmoothAGD([x], UNIT, mode="schedule", **options)
+    run(x, optimizer, 5)
+    file = io.BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    file.seek(0)
+    resumed = GeneralizedSmoothAGD([y], UNIT, mode="schedule", **options)
+    resumed.load_state_dict(torch.load(file, weights_only=True))
+    with torch.no_grad():
+        y.copy_(x)
+    run(x, optimizer, 30)
+    run(y, resumed, 30)
+    assert torch.equal(x, y)
+
+
 def test_it_survives_compilation_of_the_step():
     torch._dynamo.reset()
     results = []
@@ -323,6 +391,9 @@ def test_bad_parameters_and_groups_are_named():
     x = Parameter(torch.ones(2))
     with pytest.raises(TypeError, match="real and dense"):
         GeneralizedSmoothAGD([Parameter(torch.ones(2, dtype=torch.complex64))], UNIT)
+    for dtype in (torch.float16, torch.float8_e4m3fn):
+        with pytest.raises(TypeError, match=f"float32 or bfloat16, got {dtype}"):
+            GeneralizedSmoothAGD([Parameter(torch.ones(2).to(dtype))], UNIT)
     with pytest.raises(ValueError, match="unknown key 'lr' in a parameter group"):
         GeneralizedSmoothAGD([{"params": [x], "lr": 0.1}], UNIT)
     optimizer = GeneralizedSmoothAGD([x], UNIT)
@@ -345,6 +416,40 @@ def test_steps_too_short_for_the_precision_stall():
     with pytest.raises(FloatingPointError, match="too short a step"):
         optimizer.step()
     assert x.item() == 3.0
+    # Steps that were not taken prove nothing.
+    x = Parameter(torch.tensor([3.0]))
+    optimizer = GeneralizedSmoothAGD([x], UNIT, radius=4.0)
+    for gradient in (1.0, 0.9):
+        x.grad = torch.full((1,), gradient)
+        optimizer.step()
+    optimizer.smoothness = ShiftedSquareSmooth(1e60)
+    optimizer._memory()["gamma"] = 0.0
+    bound = optimizer.gap_bound
+    for _ in range(3):
+        with pytest.raises(FloatingPointError, match="too short a step"):
+            optimizer.step()
+        assert optimizer.gap_bound == bound
+
+
+def test_a_scheduler_may_shorten_steps_to_nothing():
+    x = Parameter(torch.tensor([3.0, -2.0]))
+    optimizer = GeneralizedSmoothAGD([x], UNIT)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 1e-3)
+    for _ in range(200):
+        x.grad = x.detach().sinh()
+        optimizer.step()
+        scheduler.step()
+    assert x.isfinite().all()
+
+
+def test_a_new_group_takes_the_share_of_the_others():
+    x, late = Parameter(torch.ones(2)), Parameter(torch.ones(1))
+    optimizer = GeneralizedSmoothAGD([x], UNIT)
+    optimizer.param_groups[0]["lr"] = 0.5
+    optimizer.add_param_group({"params": [late]})
+    x.grad, late.grad = torch.ones(2), torch.ones(1)
+    optimizer.step()
+    assert late.item() < 1.0
 
 
 def test_a_new_group_starts_the_method_again():

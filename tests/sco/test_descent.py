@@ -156,6 +156,21 @@ def test_regularized_erm_without_a_closed_form_descends():
     assert exact - 1e-7 <= value <= exact + 1e-3
 
 
+@pytest.mark.parametrize("lam", [1e-2, 1e-4, 1e-6])
+def test_regularized_erm_is_close_however_small_the_regularizer(lam):
+    inst = instance(7, plain=True)
+    Z = inst.sample(inst.m, 0)
+    run = inst.regularized_erm(Z, lam)
+    value = inst.empirical_risk(run.x, Z) + lam / 2 * (run.x @ run.x)
+    import cvxpy
+
+    problem = inst.to_cvxpy(Z)
+    x = problem.variables()[0]
+    objective = problem.objective.expr + lam / 2 * cvxpy.sum_squares(x)
+    exact = cvxpy.Problem(cvxpy.Minimize(objective), problem.constraints).solve(cvxpy.CLARABEL)
+    assert exact - 1e-7 <= value <= exact + (inst.L + lam) / math.sqrt(10_000)
+
+
 def test_grids_are_logarithmic_and_end_at_the_horizon():
     assert GOLAY.gd([0], 0.1, 1).t.tolist() == [1]
     t = GOLAY.gd([0], 0.1, 1000).t
@@ -181,4 +196,17 @@ def test_grids_are_logarithmic_and_end_at_the_horizon():
 )
 def test_refusals(call, message):
     with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: GOLAY.gd([0], 0.1, 10.5), "T must be an int, got 10.5"),
+        (lambda: HardInstance(GOLAY.code, 6.7), "m must be an int, got 6.7"),
+        (lambda: GOLAY.sample(3, None), "random_state must be a seed or a generator"),
+    ],
+)
+def test_what_is_no_integer_or_seed_is_refused(call, message):
+    with pytest.raises(TypeError, match=message):
         call()

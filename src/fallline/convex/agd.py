@@ -162,8 +162,8 @@ def minimize_agd(
             AssumptionWarning,
             stacklevel=2,
         )
-    if f_star is not None and not f_star <= start.f:
-        raise ValueError(f"f_star must be <= fun(x0) = {start.f!r}, got {f_star!r}")
+    if f_star is not None and not -math.inf < f_star <= start.f:
+        raise ValueError(f"f_star must be <= fun(x0) = {start.f!r} and finite, got {f_star!r}")
     search = _Search(run, start, smoothness, radius, f_star, gap0, strict, restart)
     try:
         if start.s == 0.0:
@@ -312,6 +312,8 @@ def scipy_agd(
     bounds: Any = None,
     constraints: Any = (),
     callback: Callable[..., object] | None = None,
+    tol: float | None = None,
+    disp: bool = False,
     **options: Any,
 ) -> OptimizeResult:
     """Run `minimize_agd` as a method of `scipy.optimize.minimize`.
@@ -325,6 +327,10 @@ def scipy_agd(
         Not used.
     bounds, constraints
         Not supported.
+    tol
+        SciPy's own tolerance: the `gtol` of a call that names none.
+    disp
+        Print the closing message.
     **options
         The keyword arguments of `minimize_agd`.
 
@@ -355,7 +361,12 @@ def scipy_agd(
     args = tuple(args)
     gradient: Any = (lambda x: jac(x, *args)) if callable(jac) else True
     report = None if callback is None else _scipys_convention(callback)
-    return minimize_agd(lambda x: fun(x, *args), x0, gradient, callback=report, **options)
+    if tol is not None:
+        options.setdefault("gtol", tol)
+    result = minimize_agd(lambda x: fun(x, *args), x0, gradient, callback=report, **options)
+    if disp:
+        print(f"{result.message} f = {result.fun:.6g}, {result.njev} gradients")
+    return result
 
 
 def _scipys_convention(callback: Callable[..., object]) -> Callable[[OptimizeResult], object]:

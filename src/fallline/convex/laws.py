@@ -113,7 +113,7 @@ class LSmooth(SmoothnessLaw):
     L: float
 
     def __post_init__(self) -> None:
-        check_positive("LSmooth", "L", self.L)
+        check_positive(self, "L")
 
     def _level(self, s: Any) -> Any:
         return np.full(np.shape(s), self.L)
@@ -153,8 +153,8 @@ class L0L1Smooth(SmoothnessLaw):
     L1: float
 
     def __post_init__(self) -> None:
-        check_positive("L0L1Smooth", "L0", self.L0)
-        check_nonnegative("L0L1Smooth", "L1", self.L1)
+        check_positive(self, "L0")
+        check_nonnegative(self, "L1")
 
     def _level(self, s: Any) -> Any:
         return self.L0 + self.L1 * s if self.L1 else np.full(np.shape(s), self.L0)
@@ -220,9 +220,9 @@ class PowerSmooth(SmoothnessLaw):
     rho: float
 
     def __post_init__(self) -> None:
-        check_positive("PowerSmooth", "L0", self.L0)
-        check_nonnegative("PowerSmooth", "L1", self.L1)
-        check_positive("PowerSmooth", "rho", self.rho)
+        check_positive(self, "L0")
+        check_nonnegative(self, "L1")
+        check_positive(self, "rho")
 
     def _level(self, s: Any) -> Any:
         if not self.L1:
@@ -296,7 +296,7 @@ class ShiftedSquareSmooth(SmoothnessLaw):
     c: float
 
     def __post_init__(self) -> None:
-        check_positive("ShiftedSquareSmooth", "c", self.c)
+        check_positive(self, "c")
 
     def _level(self, s: Any) -> Any:
         return (self.c + s) ** 2
@@ -364,13 +364,22 @@ def like(s: Any, value: Any) -> Any:
     return value if np.ndim(s) else float(value)
 
 
-def check_positive(where: str, name: str, value: float) -> None:
-    """Raise unless 0 < value < inf."""
+def check_positive(law: SmoothnessLaw, name: str) -> None:
+    """Make the field a float; raise unless 0 < value < inf."""
+    value = _as_float(law, name)
     if not 0.0 < value < math.inf:
-        raise ValueError(f"{where}: {name} must be > 0 and finite, got {value!r}")
+        raise ValueError(f"{type(law).__name__}: {name} must be > 0 and finite, got {value!r}")
 
 
-def check_nonnegative(where: str, name: str, value: float) -> None:
-    """Raise unless 0 <= value < inf."""
+def check_nonnegative(law: SmoothnessLaw, name: str) -> None:
+    """Make the field a float; raise unless 0 <= value < inf."""
+    value = _as_float(law, name)
     if not 0.0 <= value < math.inf:
-        raise ValueError(f"{where}: {name} must be >= 0 and finite, got {value!r}")
+        raise ValueError(f"{type(law).__name__}: {name} must be >= 0 and finite, got {value!r}")
+
+
+def _as_float(law: SmoothnessLaw, name: str) -> float:
+    # A NumPy scalar of single precision would round psi_inv inward.
+    value = float(getattr(law, name))
+    object.__setattr__(law, name, value)
+    return value

@@ -8,9 +8,8 @@ from typing import NoReturn, Protocol
 
 from scipy.linalg.blas import get_blas_funcs
 
+from fallline.convex.rules import TINY
 from fallline.convex.run import STALLED, Halt, Point, Run
-
-TINY = 1e-300
 
 
 class StepRule(Protocol):

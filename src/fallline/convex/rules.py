@@ -13,6 +13,7 @@ from fallline._errors import FalllineWarning
 from fallline.convex.laws import SmoothnessLaw
 from fallline.convex.run import Point
 
+TINY = 1e-300
 # gamma = 1 / l(s) times l(s) may exceed 1 by rounding.
 SLACK = 1.0 + 1e-12
 UP = 1.3
@@ -38,7 +39,15 @@ class Certificate:
     @classmethod
     def from_gap(cls, gap0: float, radius: float) -> Certificate:
         """Give gap and distance equal shares: delta = 2 gap0, Gamma_0 = 2 gap0 / R^2."""
-        return cls(2.0 * gap0, 2.0 * gap0 / radius**2, radius)
+        gap0, radius = float(gap0), float(radius)
+        square = radius * radius
+        Gamma_0 = 2.0 * gap0 / square if square else math.inf
+        if not TINY <= Gamma_0 < math.inf:
+            raise ValueError(
+                f"radius = {radius:.3g} and gap0 = {gap0:.3g} give Gamma_0 = 2 gap0 / radius^2 = "
+                f"{Gamma_0:.3g}, which must be in [{TINY}, inf); scale the problem"
+            )
+        return cls(2.0 * gap0, Gamma_0, radius)
 
     @property
     def reach(self) -> float:

@@ -9,12 +9,13 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from fallline.convex.laws import SmoothnessLaw
-from fallline.convex.recursion import TINY
 from fallline.convex.rules import (
     SLACK,
+    TINY,
     AssumptionWarning,
     Certificate,
     excess,
@@ -23,6 +24,7 @@ from fallline.convex.rules import (
     violation,
 )
 from fallline.optim._nesterov import NesterovStep
+from fallline.optim._sharding import local
 
 
 class GeneralizedSmoothAGD(Optimizer):
@@ -127,8 +129,9 @@ class GeneralizedSmoothAGD(Optimizer):
         if mode == "schedule" and radius is None:
             raise ValueError("mode='schedule' needs radius; mode='adaptive' does without")
         self.smoothness = smoothness
-        self.radius = radius
-        self.gap0 = gap0
+        # Plain floats, which any checkpoint can hold.
+        self.radius = None if radius is None else float(radius)
+        self.gap0 = None if gap0 is None else float(gap0)
         self.mode = "adaptive" if mode == "auto" else mode
         self.strict = strict
         super().__init__(params, {"lr": 1.0})
@@ -178,37 +181,38 @@ class GeneralizedSmoothAGD(Optimizer):
         g: list[Any] = [p.grad for p in moving]
         if any(gradient.layout is not torch.strided for gradient in g):
             raise TypeError("gradients must be dense, got a sparse one")
-        s = _norm(g) if g else 0.0
+        s = _norm(g)
         if s == 0.0:
             return  # a minimizer: momentum must not carry the parameters away
         share, law, memory = self._share(), self.smoothness, self._memory()
         if "Gamma" not in memory:
             self._begin(memory, s)
-        if memory["warming_up"]:
-            if not self._is_warm(memory, s):
-                torch._foreach_add_(moving, g, alpha=-share * float(law.gd_step(s)))
-                return
-        elif memory["alpha"] is not None:
+        if memory["warming_up"] and not self._is_warm(memory, s):
+            length = share * float(law.gd_step(s))
+            torch._foreach_add_(_local(moving), _local(g, moving), alpha=-length)
+            return
+        Gamma, push = memory["Gamma"], 0.0
+        if memory["alpha"] is not None:
             if not self._is_right(memory, s):
                 self._take_back(memory, y)
                 return
-            memory["push"] = memory["alpha"] / memory["Gamma"]
-            memory["Gamma"] /= 1.0 + memory["alpha"]
-        memory["s"] = s
+            push = memory["alpha"] / Gamma
+            Gamma /= 1.0 + memory["alpha"]
         if memory["adaptive"]:
             gamma = share / float(law(s))
         else:
-            E = memory["delta"] * (memory["Gamma"] / memory["Gamma_0"])
+            E = memory["delta"] * (Gamma / memory["Gamma_0"])
             gamma = share * scheduled_step(law, E)
-        step = self._plan(memory, gamma, may_stop=share == 0.0)
-        step.take(moving, g, self._vectors("b", moving))
+        step = self._plan(memory, gamma, Gamma, push, memory["t"], share=share)
+        memory["s"] = s
+        step.take(_local(moving), _local(g, moving), self._vectors("b", moving))
         if len(moving) < len(y):
             still = [p for p in y if p.grad is None]
-            step.take_without_gradient(still, self._vectors("b", still))
+            step.take_without_gradient(_local(still), self._vectors("b", still))
             if memory["adaptive"]:
                 torch._foreach_zero_(self._vectors("g", still))
         if memory["adaptive"]:
-            torch._foreach_copy_(self._vectors("g", moving), g)
+            torch._foreach_copy_(self._vectors("g", moving), _local(g, moving))
 
     def _share(self) -> float:
         shares = {float(group["lr"]) for group in self.param_groups}
@@ -295,38 +299,54 @@ class GeneralizedSmoothAGD(Optimizer):
             state.pop("b", None)  # u = y
 
     def _plan(
-        self, memory: dict[str, Any], gamma: float, *, may_stop: bool = False
+        self,
+        memory: dict[str, Any],
+        gamma: float,
+        Gamma: float,
+        push: float,
+        t: float | None,
+        *,
+        share: float = 1.0,
     ) -> NesterovStep:
-        """Choose alpha to the step gamma, and what to do to y and b."""
-        Gamma, t = memory["Gamma"], memory["t"]
-        if not may_stop and not (gamma >= TINY and Gamma >= TINY):
+        """Choose alpha to the step gamma, and what to do to y and b; nothing changes if it fails.
+
+        A scheduler's small share may shorten a step to nothing; by itself it must not.
+        """
+        if share == 1.0 and not (gamma >= TINY and Gamma >= TINY):
             raise FloatingPointError(f"stalled: gamma = {gamma:.3g}, Gamma = {Gamma:.3g}")
         alpha = math.sqrt(gamma * Gamma)
-        step = NesterovStep.of(gamma, alpha, memory["push"], t)
+        step = NesterovStep.of(gamma, alpha, push, t)
+        if step.t > memory["t_max"] and share < 1.0:
+            gamma = alpha = 0.0
+            step = NesterovStep.of(gamma, alpha, push, t)
         if step.t > memory["t_max"]:
             raise FloatingPointError(
                 f"stalled: gamma = {gamma:.3g} is too short a step for the parameters' precision"
             )
-        memory.update(gamma=gamma, alpha=alpha, t=step.t, t_before=t)
+        memory.update(gamma=gamma, alpha=alpha, Gamma=Gamma, push=push, t=step.t, t_before=t)
         return step
 
     def _take_back(self, memory: dict[str, Any], y: list[Tensor]) -> None:
         """Undo the last step and try half its length."""
         memory["n_rejected"] += 1
-        g, b = self._vectors("g", y), self._vectors("b", y)
-        gamma, memory["t"] = memory["gamma"], memory["t_before"]
-        NesterovStep.of(gamma, memory["alpha"], memory["push"], memory["t"]).undo(y, g, b)
-        self._plan(memory, 0.5 * gamma).take(y, g, b)
+        y, g, b = _local(y), self._vectors("g", y), self._vectors("b", y)
+        gamma, push, t = memory["gamma"], memory["push"], memory["t_before"]
+        NesterovStep.of(gamma, memory["alpha"], push, t).undo(y, g, b)
+        if not all(p.isfinite().all() for p in (*y, *b)):
+            raise FloatingPointError(
+                "a step overflowed and cannot be taken back: smoothness is wrong for this problem"
+            )
+        self._plan(memory, 0.5 * gamma, memory["Gamma"], push, t).take(y, g, b)
 
     def _vectors(self, name: Literal["b", "g"], params: list[Tensor]) -> list[Tensor]:
-        """Return the state's vectors, zero where they are new."""
+        """Return this rank's part of the state's vectors, zero where they are new."""
         vectors = []
         for p in params:
             state = self.state[p]
             if name not in state:
                 state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
             vectors.append(state[name])
-        return vectors
+        return _local(vectors)
 
     def _params(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
@@ -350,6 +370,8 @@ class GeneralizedSmoothAGD(Optimizer):
                 f"unknown key {options[0]!r} in a parameter group: all parameters form one vector, "
                 "whose step has no options per group"
             )
+        if self.param_groups:
+            param_group["lr"] = self.param_groups[0]["lr"]  # a scheduler may have lowered it
         started = bool(self.param_groups) and "Gamma" in self._memory()
         if started and self.radius is not None:
             raise ValueError(
@@ -361,11 +383,11 @@ class GeneralizedSmoothAGD(Optimizer):
             if not p.is_floating_point() or p.layout != torch.strided:
                 del self.param_groups[-1]
                 raise TypeError(f"parameters must be real and dense, got {p.dtype}, {p.layout}")
-            if p.dtype == torch.float16:
+            if p.dtype not in (torch.float64, torch.float32, torch.bfloat16):
                 del self.param_groups[-1]
                 raise TypeError(
-                    "parameters must not be float16, in which momentum overflows; keep them in "
-                    "float32 under autocast, or use bfloat16"
+                    f"parameters must be float64, float32 or bfloat16, got {p.dtype}, in which "
+                    "momentum overflows; float32 works under autocast"
                 )
         if started:
             self.state.clear()
@@ -377,8 +399,26 @@ class GeneralizedSmoothAGD(Optimizer):
 
 def _norm(vectors: list[Tensor]) -> float:
     """Return the norm of all as one vector; what `get_total_norm` does, in fewer calls."""
+    if not vectors:
+        return 0.0
     half = any(vector.dtype == torch.bfloat16 for vector in vectors)
-    norms = list(torch._foreach_norm(vectors, 2, torch.float64 if half else None))
+    norm = _norm_in(vectors, torch.float64 if half else None)
+    # Outside this range squares may leave that of float32.
+    return norm if 1e-12 < norm < 1e18 else _norm_in(vectors, torch.float64)
+
+
+def _norm_in(vectors: list[Tensor], dtype: torch.dtype | None) -> float:
+    norms = list(torch._foreach_norm(vectors, 2, dtype))
     if len({norm.device for norm in norms}) > 1:
         norms = [norm.cpu() for norm in norms]
-    return float(torch.linalg.vector_norm(torch.stack(norms)))
+    stacked: Any = torch.stack(norms)
+    if type(stacked) is not Tensor:  # each rank has norms of its parts
+        stacked = stacked.full_tensor()
+    return math.hypot(*stacked.tolist())
+
+
+def _local(vectors: list[Any], like: list[Any] | None = None) -> list[Any]:
+    """Return each vector, or of a sharded one this rank's part, laid out as `like`."""
+    if {*map(type, vectors)} <= {Tensor, Parameter}:
+        return vectors
+    return list(map(local, vectors, vectors if like is None else like))

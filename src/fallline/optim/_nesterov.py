@@ -45,7 +45,7 @@ class NesterovStep(NamedTuple):
 
     def take(self, y: Tensors, g: Tensors, b: Tensors) -> None:
         """Do the step in place."""
-        if _fit_fused_pass(y, g, b):
+        if _fit_fused_pass(y, g):
             sgd(
                 y, g, [*b], fused=True, lr=self.gamma, momentum=self.momentum,
                 dampening=1.0 - self.gain, nesterov=True, weight_decay=0.0, maximize=False,
@@ -63,17 +63,21 @@ class NesterovStep(NamedTuple):
         torch._foreach_add_(y, b, alpha=-self.gamma * self.momentum)
 
     def undo(self, y: Tensors, g: Tensors, b: Tensors) -> None:
-        """Go back to before the step: no step has to keep a copy of ``y`` and ``b``."""
+        """Go back to before the step, up to rounding: no step has to copy ``y`` and ``b``."""
         torch._foreach_add_(y, b, alpha=self.gamma * self.momentum)
         torch._foreach_add_(y, g, alpha=self.gamma)
         torch._foreach_add_(b, g, alpha=-self.gain)
         torch._foreach_div_(b, self.momentum)
 
 
-def _fit_fused_pass(y: Tensors, g: Tensors, b: Tensors) -> bool:
-    """Whether all are plain and contiguous: the pass runs over memory as it lies."""
+def _fit_fused_pass(y: Tensors, g: Tensors) -> bool:
+    """Whether all are plain and contiguous, as ``b`` then is: the pass runs over memory as it lies.
+
+    Not in bfloat16, where torch's pass on a CPU leaves parameters as they are (2.10 to 2.13).
+    """
     return (
-        all(map(Tensor.is_contiguous, (*y, *g, *b)))
+        all(map(Tensor.is_contiguous, (*y, *g)))
         and {*map(type, y), *map(type, g)} <= {Tensor, Parameter}
+        and {p.dtype for p in y} <= {torch.float32, torch.float64}
         and all(p.is_cpu or p.is_cuda for p in y)
     )

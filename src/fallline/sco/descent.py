@@ -74,15 +74,21 @@ def regularized_erm(inst: HardInstance, Z: ArrayLike, lam: float, T: int) -> Tra
     x = shrunk(inst, shares, lam / inst.scale)
     if x is not None:
         return trajectory(inst, x, [(0, inst.empirical_risk(x, Z), inst.excess_risk(x))])
-    modulus = inst.lam * inst.scale + lam
+    modulus, L = inst.lam * inst.scale + lam, inst.L + lam
     run = Run(inst, radius=1.0, lam=lam)
 
     def strongly_convex(stop: int) -> None:
-        # Steps 2 / (modulus (t + 2)) with weights in proportion to t + 1: the error is O(1 / T).
+        # Steps 2 / (modulus (t + 2)), weights in proportion to t + 1: error 2 L^2 / (modulus T).
         while run.t < stop:
             run.step(shares, 2 / (modulus * (run.t + 2)), weight=run.t + 1.0)
 
-    return follow(run, Z, strongly_convex, T, "mean")
+    def convex(stop: int) -> None:
+        # Equal steps and weights: error L / sqrt(T).
+        while run.t < stop:
+            run.step(shares, 1 / (L * math.sqrt(T)))
+
+    advance = strongly_convex if modulus * math.sqrt(T) > 2 * L else convex
+    return follow(run, Z, advance, T, "mean")
 
 
 def shrunk(inst: HardInstance, shares: Vector, lam: float) -> Vector | None:
@@ -203,6 +209,8 @@ def check_run(eta: float, T: int, radius: float) -> None:
     """Refuse a step size, a horizon or a radius out of range."""
     if not (eta > 0 and math.isfinite(eta)):
         raise ValueError(f"eta must be > 0, got {eta!r}")
+    if not isinstance(T, (int, np.integer)):
+        raise TypeError(f"T must be an int, got {T!r}")
     if T < 1:
         raise ValueError(f"T must be >= 1, got {T!r}")
     if not 0 < radius <= 1:

@@ -116,6 +116,8 @@ class HardInstance:
         self.code = code
         self.N, self.n = N, n = code.N, code.n
         self.d = N + n
+        if m is not None and not isinstance(m, (int, np.integer)):
+            raise TypeError(f"m must be an int, got {m!r}")
         self.m = m = N // 2 if m is None else int(m)
         if not 1 <= m < N:
             raise ValueError(
@@ -246,6 +248,8 @@ class HardInstance:
         random_state
             Seed or generator.
         """
+        if random_state is None:
+            raise TypeError("random_state must be a seed or a generator, got None")
         return np.random.default_rng(random_state).integers(self.N, size=m, dtype=np.intp)
 
     # Values
@@ -325,8 +329,9 @@ class HardInstance:
         """Minimize F_S(x) + (lam / 2) |x|^2 over the unit ball.
 
         In closed form where it can be shown to be right, which it nearly always can (the
-        trajectory is then the one point t = 0); else by T steps of the subgradient method for
-        strongly convex functions.
+        trajectory is then the one point t = 0); else by T subgradient steps, whose value is
+        within min(2 L^2 / (mu T), L / sqrt(T)) of the least, where L is the Lipschitz constant
+        and mu the strong convexity of what is minimized.
 
         Parameters
         ----------
