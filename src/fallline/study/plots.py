@@ -46,6 +46,7 @@ def style(salt: str = "fallline") -> Iterator[None]:
     settings: dict[Any, Any] = {
         "axes.edgecolor": INK,
         "axes.grid": True,
+        "axes.axisbelow": True,
         "axes.labelcolor": INK,
         "axes.spines.right": False,
         "axes.spines.top": False,
