@@ -1,6 +1,7 @@
 """The command: exit codes, one-line errors, tables, reports, and what it says of a dry run."""
 
 import json
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -220,3 +221,63 @@ def test_the_module_is_the_command():
         [sys.executable, "-m", "fallline", "--version"], capture_output=True, text=True
     )
     assert done.stdout.startswith("fallline ")
+
+
+PATIENT = """
+import time
+from fallline.study import *
+def run(cell):
+    time.sleep(0.4)
+    return {"y": 1.0}
+study = Study("patient", run=run, metrics={"y": "min"}, scales={"laptop": [
+    Part("p", ["a"], seeds=6)]})
+"""
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_closed_terminal_stops_a_run_unless_nohup_said_otherwise(ignored):
+    Path("patient.py").write_text(PATIENT)
+    code = (
+        "import signal, sys; from fallline.cli import main;"
+        f"signal.signal(signal.SIGHUP, signal.SIG_{'IGN' if ignored else 'DFL'});"
+        "sys.argv = ['fallline', 'run', 'patient.py']; main()"
+    )
+    run = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    for line in run.stderr:
+        if "to run" in line:
+            break
+    run.send_signal(signal.SIGHUP)
+    _, err = run.communicate(timeout=120)
+    assert (run.returncode, "stopped" in err) == ((0, False) if ignored else (2, True))
+
+
+QUITTERS = """
+import sys
+from fallline.study import *
+def run(cell):
+    return {"y": 1.0}
+def note(r):
+    sys.exit("bye")
+study = Study("quitters", run=run, metrics={"y": "min"}, notes=[note],
+    bars=[lambda r: at_most(1.0, 0.5)], scales={"laptop": [Part("p", ["a"], seeds=1)]})
+"""
+
+
+def test_a_note_that_exits_does_not_hide_the_verdict(capsys):
+    Path("quitters.py").write_text(QUITTERS)
+    assert run_command(["run", "quitters.py"]) == 1
+    assert "could not be computed: SystemExit: bye" in capsys.readouterr().out
+
+
+def test_a_file_that_changes_the_folder_leaves_ours(barred, capsys):
+    path = Path("wanders.py")
+    path.write_text("import os\nos.chdir('/')\n" + QUITTERS)
+    assert run_command(["run", "wanders.py", "--store", "mine.db"]) == 1
+    assert Path("mine.db").is_file()
+    assert Path("mine.html").is_file()
+
+
+def test_no_arms_are_not_all_arms(capsys):
+    Path("task.py").write_text("def task(seed): ...")
+    assert run_command(["compare", "task.py", "--arms", ""]) == 3
+    assert "arms: none given" in complaint(capsys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shlex
@@ -57,7 +58,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign must not cost a run
     for number in STOPPING:  # a scheduler and a closed terminal stop a run as Ctrl-C does
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
     try:
@@ -84,6 +86,9 @@ def run_command(arguments: list[str], *, debug: bool = False) -> int:
         )
     except BrokenPipeError:
         raise
+    except KeyboardInterrupt:  # before there was anything to keep
+        print("stopped", file=sys.stderr)
+        return INCOMPLETE
     except SystemExit:  # typer's own answer to a reader who has left
         return HOLDS
     except Exception as error:
@@ -200,12 +205,13 @@ def compare(
     from fallline import comparison
     from fallline.study import driver
 
-    study = comparison.study_for(
-        task,
-        arms=_split(arms) or comparison.DEFAULT_ARMS,
-        lr=comparison.parse_grid(lr),
-        seeds=seeds,
-    )
+    with contextlib.chdir("."):  # a file may change the working directory
+        study = comparison.study_for(
+            task,
+            arms=comparison.DEFAULT_ARMS if arms is None else _split(arms) or (),
+            lr=comparison.parse_grid(lr),
+            seeds=seeds,
+        )
     path = store or driver.default_store(study.name)
     if dry_run:
         return _estimate(study, study.parts("all"), store, jobs, retry=retry, fresh=fresh)
@@ -385,7 +391,9 @@ def _study(name: str) -> Study:
     file, _, wanted = name.partition(":")
     if not file.endswith(".py"):
         return claims.load(name)
-    module = load_file(file)
+    path = str(Path(file).resolve())  # before the file may change the working directory
+    with contextlib.chdir("."):
+        module = load_file(path)
     found = studies_in(module)
     if not found and callable(getattr(module, "task", None)):
         raise StudyError(f"{file} is a task, not a study: fallline compare {file}")
@@ -397,7 +405,7 @@ def _study(name: str) -> Study:
         raise StudyError(f"{file} must define one Study at its top level; it defines {held}{hint}")
     study = found[wanted or next(iter(found))]
     # A helper elsewhere may have made it; this file is where it is found again.
-    return replace(study, origin=Origin(path=str(Path(file).resolve())))
+    return replace(study, origin=Origin(path=path))
 
 
 def _stored_study(name: str | None, store: Path | None) -> Study:
@@ -430,10 +438,9 @@ def _finish(execute: Callable[[], Results], store: Path, arguments: list[str]) -
     """Execute, write the report, print the verdict and turn it all into an exit code."""
     from fallline.study import Verdict
 
-    page = _page(store)
+    page = _page(store.resolve())
     try:
         results = execute()
-        results.save(page)
     except KeyboardInterrupt:
         # Not --fresh again: that would forget what has just been kept.
         again = shlex.join(["fallline", *(a for a in arguments if a != "--fresh")])
@@ -445,7 +452,10 @@ def _finish(execute: Callable[[], Results], store: Path, arguments: list[str]) -
         owed = sum(not row.answered and row.record is not None for row in results.rows)
         if owed:
             print(f"{owed} cells gave no result; run them again with: {again} --retry")
-    print(f"report: {page.resolve()}")
+        if any(row.record is None for row in results.rows):
+            print(f"the others were not run; go on with: {again}")
+    results.save(page)
+    print(f"report: {page}")
     if results.study.bars and results.verdict is Verdict.FAILS:
         return FAILS
     if not results.complete:

@@ -16,7 +16,7 @@ from fallline.arms.training import train
 from fallline.study.driver import default_store
 from fallline.study.errors import StudyError
 from fallline.study.estimates import Estimate
-from fallline.study.origin import Origin, blame, load_file
+from fallline.study.origin import Origin, blame, load_file, local_imports
 from fallline.study.results import Results
 from fallline.study.spec import Cell, Direction, Limits, Part, Study
 from fallline.study.store import Store
@@ -41,6 +41,8 @@ def compare(
     minutes: float | None = None,
     jobs: int = 1,
     store: str | Path | None = None,
+    retry: bool = False,
+    fresh: bool = False,
 ) -> Results:
     """Race optimizers on a task and return who wins, by how much, and how surely.
 
@@ -63,6 +65,10 @@ def compare(
         Cells at a time.
     store
         Path of the SQLite file; by default `fallline-results/compare-<file>.db`.
+    retry
+        Run failed cells again.
+    fresh
+        Forget these cells and run them anew.
 
     Raises
     ------
@@ -78,7 +84,7 @@ def compare(
         task = _file_of(task)
     grid = parse_grid(lr) if isinstance(lr, str) else list(lr)
     study = study_for(task, arms=arms, lr=grid, seeds=seeds)
-    return study.execute("all", store=store, jobs=jobs, minutes=minutes)
+    return study.execute("all", store=store, jobs=jobs, minutes=minutes, retry=retry, fresh=fresh)
 
 
 def study_for(path: str | Path, *, arms: Sequence[str], lr: Sequence[float], seeds: int) -> Study:
@@ -174,7 +180,7 @@ def checked_task(path: Path) -> TrainingTask:
             raise StudyError(f"{path.name}: evaluate returned {untrained} before the first step")
     except StudyError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise StudyError(blame(path, error)) from error
     return task
 
@@ -207,11 +213,12 @@ def winner(r: Results) -> str:
     if best is None:
         return "No winner: no arm finished on every seed at a learning rate chosen on the others."
     others = [arm for arm in seen.arms if arm != best]
-    told = [f"{other} by {_gap(tuned.paired(best, other))}" for other in others]
+    told = [f"{other}: {_gap(tuned.paired(best, other))}" for other in others]
     value = f"{metric} {tuned.median[best]:.4g}"
     if not told:
         return f"{best} reaches {value}; there is nothing to compare it with."
-    return f"{best} wins with {value}, tuned. It beats " + "; ".join(told) + "."
+    ahead = "wins" if all(tuned.paired(best, other).low > 0 for other in others) else "leads"
+    return f"{best} {ahead} with {value}, tuned. Its mean advantage over " + "; ".join(told) + "."
 
 
 def sensitivity_note(r: Results) -> str | None:
@@ -313,7 +320,10 @@ def _name(path: Path) -> str:
 
 def _fixed(path: Path) -> dict[str, str]:
     # An edited task is another problem, and none of its old cells may be reused.
-    return {"task": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
+    digest = hashlib.sha256(path.read_bytes())
+    for file in local_imports(path):
+        digest.update(file.read_bytes())
+    return {"task": digest.hexdigest()[:16]}
 
 
 def _file_of(task: Callable[[int], Any]) -> Path:
@@ -338,7 +348,7 @@ def _whole(r: Results) -> Results | None:
 
 def _gap(estimate: Estimate) -> str:
     if math.isnan(estimate.value):
-        return "an unknown margin"
+        return "unknown, for it has no value that counts on some seed"
     if math.isnan(estimate.low):
         return f"{estimate.value:.3g} (too few seeds for an interval)"
     sure = "" if estimate.low > 0 else ", which may be chance"

@@ -26,6 +26,7 @@ HOLDS, FAILS, DOUBT = Verdict.HOLDS, Verdict.FAILS, Verdict.INCONCLUSIVE
         (Estimate(0.3, 0.2, 0.35, 3), HOLDS, FAILS),
         (Estimate(0.3, 0.2, 0.45, 3), DOUBT, DOUBT),
         (Estimate(0.6, 0.5, 0.7, 3), FAILS, HOLDS),
+        (Estimate(0.4, 0.4, 0.4, 5), DOUBT, DOUBT),  # a tie on every seed
         (Estimate(0.3, math.nan, math.nan, 2), DOUBT, DOUBT),
         (Estimate(math.nan, 0.1, 0.2, 3), DOUBT, DOUBT),
     ],

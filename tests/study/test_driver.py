@@ -247,3 +247,42 @@ def test_execute_refuses_bad_arguments(write, tmp_path):
     with pytest.raises(ValueError, match="has no scale 'huge'"):
         study.execute("huge", store=tmp_path / "m.db")
     assert not (tmp_path / "m.db").exists()
+
+
+def test_two_names_of_one_store_are_one_store(tmp_path):
+    (tmp_path / "a.db").touch()
+    (tmp_path / "b.db").symlink_to(tmp_path / "a.db")
+    with (
+        locked(tmp_path / "a.db"),
+        pytest.raises(StudyError, match="is in use by"),
+        locked(tmp_path / "b.db"),
+    ):
+        pass
+
+
+NAMES = """
+from fallline.study import *
+
+def run(cell):
+    cell.report(1, loss=0.5, lr=0.125)
+    return {"y": 1.0}
+
+study = Study("names", run=run, metrics={"y": "min"}, scales={"laptop": [
+    Part("p", ["a"], seeds=1, lr=[0.1], fixed={"betas": [0.9, 0.99]}),
+    Part("q", ["a"], seeds=1, lr=[0.1], fixed={"betas": [0.9, 0.95]}),
+]})
+"""
+
+
+def test_a_reported_value_leaves_the_axis_alone_and_a_list_can_be_chosen(tmp_path):
+    (tmp_path / "names.py").write_text(NAMES)
+    results = load_file(tmp_path / "names.py").study.execute("laptop", store=tmp_path / "s.db")
+    assert set(results.curves()["lr"]) == {0.1}
+    assert len(results.where(betas=[0.9, 0.99]).rows) == 1
+    assert len(results.where(betas=[[0.9, 0.99], [0.9, 0.95]]).rows) == 2
+
+
+@pytest.mark.parametrize("axis", ["outcome", "seconds", "peak_mib", "step"])
+def test_an_axis_may_not_hide_a_column(axis):
+    with pytest.raises(ValueError, match=f"no axis may be called '{axis}'"):
+        Part("p", ["a"], seeds=1, **{axis: [1, 2]})

@@ -306,6 +306,15 @@ def test_publishing_refuses_what_could_not_be_repeated():
         publish(planted.results(study(), source="older"), "root", git=CLEAN)
     with pytest.raises(StudyError, match="0 of 18 cells"):
         publish(planted.results(study(), change=lambda cell: None), "root", git=CLEAN)
+    narrowed = published()
+    few = Results(
+        narrowed.study,
+        "laptop",
+        [placed for placed in narrowed.placed if placed.cell.seed == 0],
+        narrowed.records,
+    )
+    with pytest.raises(StudyError, match="left out arms or seeds of the scale laptop"):
+        publish(few, "root", git=CLEAN)
     records = dict(whole.records)
     first = next(iter(records))
     records[first] = replace(records[first], source="other")

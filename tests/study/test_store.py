@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fallline.study import Cell, Outcome, StudyError
+from fallline.study import Cell, Outcome, Part, StudyError
 from fallline.study.origin import load_file, studies_in
 from fallline.study.record import Record
 from fallline.study.store import SCHEMA, Store, merge, pack, unpack
@@ -179,7 +179,16 @@ def test_merge(tmp_path):
         assert store.curve(cell(3).key) == [{"step": 0, "loss": 1.0}]
         assert store.artifacts(cell(3).key) == {"a": [1]}
         assert store.environments() == {"e": {"cpu": "y"}}
+        assert store.request("s") is None
+    with Store.write(tmp_path / "b.db") as store:
+        store.put_request("s", "laptop", [Part("p", ["a"], seeds=4)])
+    merge(tmp_path / "again.db", [tmp_path / "a.db", tmp_path / "b.db"])
+    with Store.read(tmp_path / "again.db") as store:
+        assert store.request("s")[0] == "laptop"
     with Store.write(tmp_path / "c.db") as store:
         store.put(cell(0, study="another"), record(1.0))
+    with pytest.raises(StudyError, match="merge joins stores of one study"):
+        merge(tmp_path / "new.db", [tmp_path / "a.db", tmp_path / "c.db"])
+    assert not (tmp_path / "new.db").exists()
     with pytest.raises(StudyError, match="merge joins stores of one study"):
         merge(tmp_path / "all.db", [tmp_path / "c.db"])

@@ -54,14 +54,25 @@ class Check:
 
 def at_most(figure: float | Estimate, limit: float, text: str = "") -> Check:
     """`figure <= limit`; an estimate's whole interval must lie there, NaN is inconclusive."""
-    estimate = figure if isinstance(figure, Estimate) else Estimate.exact(figure)
-    return Check(_below(estimate, limit), estimate, "<=", limit, text)
+    if not isinstance(figure, Estimate):
+        figure = Estimate.exact(figure)
+    elif _is_tie(figure, limit):
+        return Check(Verdict.INCONCLUSIVE, figure, "<=", limit, text)
+    return Check(_below(figure, limit), figure, "<=", limit, text)
 
 
 def at_least(figure: float | Estimate, limit: float, text: str = "") -> Check:
     """`figure >= limit`; an estimate's whole interval must lie there, NaN is inconclusive."""
-    estimate = figure if isinstance(figure, Estimate) else Estimate.exact(figure)
-    return Check(_below(-estimate, -limit), estimate, ">=", limit, text)
+    if not isinstance(figure, Estimate):
+        figure = Estimate.exact(figure)
+    elif _is_tie(figure, limit):
+        return Check(Verdict.INCONCLUSIVE, figure, ">=", limit, text)
+    return Check(_below(-figure, -limit), figure, ">=", limit, text)
+
+
+def _is_tie(estimate: Estimate, limit: float) -> bool:
+    """Whether every seed gave exactly the limit: two arms that are one show nothing."""
+    return estimate.low == estimate.high == limit
 
 
 def _below(estimate: Estimate, limit: float) -> Verdict:
@@ -122,7 +133,7 @@ def computed_notes(results: Results) -> list[str]:
     for function in results.study.notes:
         try:
             note = function(results)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             note = f"{name_of(function)} could not be computed: {explain(error)}"
         if note:
             notes.append(str(note))

@@ -20,6 +20,7 @@ def locked(store: Path) -> Iterator[None]:
 
     The kernel drops the lock with the process, so the file may stay.
     """
+    store = store.resolve()  # two names of one file are one store
     path = store.with_name(store.name + ".lock")
     try:
         store.parent.mkdir(parents=True, exist_ok=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import hashlib
 import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.abc import ExecutionLoader
@@ -75,11 +77,11 @@ class Origin:
         return sorted(name for name in self._used() if name not in near)
 
     def source_hash(self, sources: Sequence[str]) -> str:
-        """Sha256 over the study's own file, the neighbours it uses and the packages it names."""
+        """Sha256 over the study's own file, what it imports from its folder, and `sources`."""
         own = self.path or _file_of(self.module)
         digest = hashlib.sha256(Path(own).read_bytes())
-        for module in self._neighbours():
-            digest.update(Path(str(module.__file__)).read_bytes())
+        for file in local_imports(Path(own)) if self.path else ():
+            digest.update(file.read_bytes())
         for package in sorted(sources):
             digest.update(_package_hash(package).encode())
         return digest.hexdigest()
@@ -107,6 +109,36 @@ class Origin:
             and Path(file).is_relative_to(folder)
             and "site-packages" not in Path(file).parts
         ]
+
+
+def local_imports(path: Path) -> list[Path]:
+    """Return the files of its own folder that a file imports, wherever, itself or through them."""
+    folder, seen, todo = path.parent, {path}, [path]
+    while todo:
+        file = todo.pop()
+        with contextlib.suppress(SyntaxError, ValueError):  # what cannot be parsed imports nothing
+            for base, name in _imported(ast.parse(file.read_bytes()), file, folder):
+                parts = name.split(".") if name else []
+                for n in range(len(parts) + 1):
+                    stem = base.joinpath(*parts[:n])
+                    for found in (stem / "__init__.py", stem.with_suffix(".py")):
+                        inside = found.is_relative_to(folder) and stem != folder
+                        if inside and found not in seen and found.is_file():
+                            seen.add(found)
+                            todo.append(found)
+    return sorted(seen - {path})
+
+
+def _imported(tree: ast.AST, file: Path, folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield where an import looks, and the dotted name that it looks for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield folder, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = file.parents[node.level - 1] if node.level else folder
+            for alias in node.names:
+                yield base, f"{node.module}.{alias.name}" if node.module else alias.name
 
 
 def calling_module() -> Origin:

@@ -52,7 +52,7 @@ def planned(
         return []
     try:
         more = list(study.plan(results) or ())
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise StudyError(f"{study.name}: its plan failed: {explain(error)}") from error
     more = [chosen for part in more for chosen in _narrowed(part, seeds, arms)]
     keys = {placed.cell.key for placed in results.placed}

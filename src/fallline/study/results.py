@@ -192,7 +192,7 @@ class Results:
             {"part": row.part, "arm": row.arm}
             | {axis: row.config.get(axis) for axis in axes}
             | {"seed": row.seed}
-            | point
+            | {name: value for name, value in point.items() if name not in axes}
             for row in self.rows
             if row.record is not None
             for point in self.curves_of(row.placed.cell.key)

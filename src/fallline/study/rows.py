@@ -86,6 +86,8 @@ def _hashable(value: Any) -> Hashable:
 
 def matches(value: Any, wanted: Scalar | Sequence[Scalar]) -> bool:
     """Whether a setting is the wanted one, or among them; floats may differ by rounding."""
+    if value == (list(wanted) if isinstance(wanted, tuple) else wanted):
+        return True  # a setting may be a list itself
     if isinstance(wanted, (list, tuple, set, frozenset, range)):
         return any(matches(value, one) for one in wanted)
     if isinstance(value, float) and isinstance(wanted, (int, float)):

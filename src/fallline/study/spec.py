@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Scalar: TypeAlias = str | int | float | bool | None
 Direction: TypeAlias = Literal["min", "max"]
 RESERVED = ("part", "arm", "seed")  # rows are chosen by these names
+COLUMNS = ("outcome", "seconds", "peak_mib", "step")
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,10 @@ class Part:
             if setting in RESERVED:
                 raise ValueError(f"part {name!r}: no setting may be called {setting!r}; rename it")
         for axis, values in self.axes.items():
+            if axis in COLUMNS:
+                raise ValueError(
+                    f"part {name!r}: no axis may be called {axis!r}, which each cell has; rename it"
+                )
             if not values:
                 raise ValueError(f"part {name!r}: axis {axis!r} is empty")
             if any(isinstance(value, (list, dict)) for value in values):
@@ -255,9 +260,11 @@ class Study:
             if not all(isinstance(part, Part) for part in parts):
                 raise TypeError(f"study {self.name!r}: scale {scale!r} must be a list of Part")
         for metric, value in self.diverged.items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (number and math.isfinite(value)):
                 raise ValueError(
-                    f"study {self.name!r}: diverged[{metric!r}] must be a number, got {value!r}"
+                    f"study {self.name!r}: diverged[{metric!r}] must be a finite number, "
+                    f"got {value!r}"
                 )
         unknown = set(self.diverged) - set(self.metrics)
         if unknown:

@@ -247,8 +247,13 @@ def merge(target: str | Path, sources: Iterable[str | Path]) -> tuple[int, int, 
     cells with one key a finished one wins, else the one that `target` holds.
     """
     sources = list(sources)
-    for source in sources:
-        Store.read(source).close()  # before the target is made
+    held: dict[str, set[str]] = {}
+    for source in sources:  # before the target is made
+        with Store.read(source) as other:
+            held[str(source)] = _studies(other)
+    if len({frozenset(studies) for studies in held.values()}) > 1:
+        told = "; ".join(f"{s} holds {', '.join(sorted(n)) or 'nothing'}" for s, n in held.items())
+        raise StudyError(f"{told}; merge joins stores of one study")
     added = both = differ = 0
     with Store.write(target) as into:
         for source in sources:
@@ -262,6 +267,10 @@ def merge(target: str | Path, sources: Iterable[str | Path]) -> tuple[int, int, 
                 have, records = into.records(), other.records()
                 for key, data in other.environments().items():
                     into.put_environment(key, data)
+                for study in theirs:
+                    asked = other.request(study)
+                    if asked and into.request(study) is None:
+                        into.put_request(study, *asked)
                 for cell in other.cells():
                     mine, record = have.get(cell.key), records[cell.key]
                     if mine is not None:

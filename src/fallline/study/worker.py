@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -60,6 +60,8 @@ def work(channel: Connection, job: Job) -> None:
         _limit_cpu(job.limits)
         _pin(job.limits.threads)
         os.environ[IN_WORKER] = "1"
+        # The server's own would be asked to import a study's file by name; a plain script has this.
+        mp.set_start_method(mp.get_all_start_methods()[0], force=True)
         loaded = Origin(**job.origin).load(job.study, job.text)
         _pin(job.limits.threads)  # again, for what the study has just imported
         answer = run(loaded.run, Cell(**job.cell, on_point=stream.add), job.metrics)
@@ -83,7 +85,7 @@ def run(function: Any, cell: Cell, declared: Sequence[str]) -> dict[str, Any]:
     start = time.perf_counter()
     metrics = function(cell)
     seconds = time.perf_counter() - start
-    if not isinstance(metrics, dict):
+    if not isinstance(metrics, Mapping):
         raise TypeError(f"run must return a dict of numbers, got {type(metrics).__name__}")
     if not set(declared) & metrics.keys():
         raise ValueError(

@@ -10,6 +10,7 @@ from fallline.study.errors import StudyError
 from fallline.study.report.machine import answer, as_json, write_text
 from fallline.study.report.origins import sources
 from fallline.study.report.svg import svg_file
+from fallline.study.request import place
 
 if TYPE_CHECKING:
     from fallline.study.results import Results
@@ -61,6 +62,12 @@ def _refuse(results: Results, git: Mapping[str, Any]) -> None:
         raise StudyError(
             f"{study.name}: {answered} of {len(results.rows)} cells have answered; "
             "finish it (--retry runs failed cells again) before publishing"
+        )
+    whole = {placed.cell.key for placed in place(study, study.parts(results.scale))}
+    if not whole <= {placed.cell.key for placed in results.placed}:
+        raise StudyError(
+            f"{study.name}: this run left out arms or seeds of the scale {results.scale}; "
+            "run it whole before publishing"
         )
     used = sources(results)
     if len(used) > 1:
