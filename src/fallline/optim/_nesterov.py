@@ -73,7 +73,7 @@ class NesterovStep(NamedTuple):
 def _fit_fused_pass(y: Tensors, g: Tensors) -> bool:
     """Whether all are plain and contiguous, as ``b`` then is: the pass runs over memory as it lies.
 
-    Not in bfloat16, where torch's pass on a CPU leaves parameters as they are (2.10 to 2.13).
+    Not in bfloat16, where torch's pass on a CPU leaves parameters as they are (seen in 2.13).
     """
     return (
         all(map(Tensor.is_contiguous, (*y, *g)))
