@@ -32,6 +32,17 @@ class Named(nn.Module):
             self.register_parameter(name, Parameter(torch.zeros(shape)))
 
 
+class WithHead(nn.Module):
+    """As Hugging Face's models, which say what their head is."""
+
+    def __init__(self):
+        super().__init__()
+        self.out, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def get_output_embeddings(self):
+        return self.out
+
+
 def names_of(model, params):
     by_id = {id(p): name for name, p in model.named_parameters()}
     return {by_id[id(p)] for p in params}
@@ -47,27 +58,11 @@ def test_a_module_is_routed_by_the_rules(tied):
 
 
 def test_hugging_face_models_say_what_their_head_is():
-    class WithHead(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.out, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
-
-        def get_output_embeddings(self):
-            return self.out
-
     model = WithHead()
     assert names_of(model, split_params(model).matrix) == {"last.weight"}
 
 
 def test_a_declared_head_is_found_behind_a_wrapper():
-    class WithHead(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.out, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
-
-        def get_output_embeddings(self):
-            return self.out
-
     model = nn.ModuleDict({"module": WithHead()})
     assert names_of(model, split_params(model).matrix) == {"module.last.weight"}
 
