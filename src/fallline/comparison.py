@@ -213,11 +213,12 @@ def winner(r: Results) -> str:
     if best is None:
         return "No winner: no arm finished on every seed at a learning rate chosen on the others."
     others = [arm for arm in seen.arms if arm != best]
-    told = [f"{other}: {_gap(tuned.paired(best, other))}" for other in others]
+    gaps = {other: tuned.paired(best, other) for other in others}
+    told = [f"{other}: {_gap(gap)}" for other, gap in gaps.items()]
     value = f"{metric} {tuned.median[best]:.4g}"
     if not told:
         return f"{best} reaches {value}; there is nothing to compare it with."
-    ahead = "wins" if all(tuned.paired(best, other).low > 0 for other in others) else "leads"
+    ahead = "wins" if all(gap.low > 0 for gap in gaps.values()) else "leads"
     return f"{best} {ahead} with {value}, tuned. Its mean advantage over " + "; ".join(told) + "."
 
 
